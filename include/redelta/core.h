@@ -1,0 +1,257 @@
+/* redelta/core.h - one problem description, six verbs. SPDX-License-Identifier: Apache-2.0
+ *
+ * Per sequence and value head hv, with q,k of its key head hk, in token order (forget before error):
+ *
+ *     S  <- S diag(a_t)                 a_t: one number (GDN) or K numbers (KDA); 1 without a gate
+ *     u_t = beta_t (v_t - S k_t)
+ *     S  <- S + u_t k_t'
+ *     o_t = scale * S q_t
+ *
+ * S is [V,K] in FP32. Equations: Gated DeltaNet (arXiv 2412.06464), Kimi Delta Attention
+ * (arXiv 2510.26692). The exact arithmetic, hence the bits, is written in docs/NUMERICS.md.
+ */
+#ifndef REDELTA_CORE_H
+#define REDELTA_CORE_H
+
+#include "redelta/exec.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---------------------------------------------------------------- choices of a problem ------- */
+
+typedef enum rd_gate {
+  RD_GATE_NONE = 1,        /* a = 1                                                              */
+  RD_GATE_LOG = 2,         /* a = exp(g)                                                         */
+  RD_GATE_LOWER_BOUND = 3, /* a = exp(lower_bound * sigmoid(exp(A_log[h]) * (g + dt_bias)))      */
+  RD_GATE_SOFTPLUS = 4,    /* a = exp(-exp(A_log[h]) * softplus(g + dt_bias))                    */
+  RD_GATE_DECAY = 5        /* a = g, already exponentiated                                       */
+} rd_gate;
+
+typedef enum rd_gate_axis {
+  RD_PER_HEAD = 1,   /* one number per token and value head: Gated DeltaNet   */
+  RD_PER_CHANNEL = 2 /* K numbers per token and value head: Kimi Delta Attention */
+} rd_gate_axis;
+
+typedef enum rd_beta { RD_BETA_VALUE = 1, RD_BETA_LOGIT = 2 /* sigmoid in FP32 */ } rd_beta;
+
+typedef enum rd_qk_norm {
+  RD_QK_AS_IS = 1,
+  RD_QK_L2 = 2 /* x / sqrt(sum(x^2) + eps); a zero vector gives zeros */
+} rd_qk_norm;
+
+typedef enum rd_head_map {
+  RD_HEADS_GROUPED = 1, /* hk = hv / (Hv/Hk): PyTorch stacks, ONNX, the NPU operators */
+  RD_HEADS_TILED = 2    /* hk = hv % Hk: ggml                                         */
+} rd_head_map;
+
+typedef enum rd_state_layout { RD_STATE_VK = 1, RD_STATE_KV = 2 } rd_state_layout;
+
+typedef enum rd_numerics {
+  RD_EXACT = 1, /* same bits for every phase, split, thread count and instruction set */
+  RD_FAST = 2   /* prefill and verify may use inexact forms; see docs/NUMERICS.md      */
+} rd_numerics;
+
+typedef enum rd_layout {
+  RD_PADDED = 1, /* activations [B,T,H,.], optional lengths[B]      */
+  RD_PACKED = 2  /* activations [T,H,.], cu_seqlens[B+1] required   */
+} rd_layout;
+
+/* Everything about a call that does not change from step to step. */
+typedef struct rd_problem {
+  size_t struct_size;
+  rd_layout layout;
+  rd_gate gate;
+  rd_gate_axis gate_axis;
+  double lower_bound;  /* RD_GATE_LOWER_BOUND: in [-5, 0] */
+  rd_beta beta;
+  int32_t beta_times;  /* 1 or 2: multiplies beta (after the sigmoid) */
+  rd_qk_norm qk_norm;
+  double l2_eps;       /* >= 0, inside the root, on the sum */
+  int32_t scale_default; /* 1: scale = K^-1/2 and `scale` is ignored */
+  double scale;
+  rd_head_map head_map;
+  rd_numerics numerics;
+  int64_t Hk, Hv, K, V;  /* 1 <= Hk <= Hv, Hv % Hk == 0; 1 <= K, V <= 512 */
+  int64_t max_batch;     /* largest B of any execution, >= 0 */
+  int64_t max_tokens;    /* longest sequence of any execution, >= 0 */
+  rd_dtype qkv_dtype;    /* q, k, v: f32, f16, bf16 */
+  rd_dtype gate_dtype;   /* g: f32, f16, bf16 (ignored for RD_GATE_NONE) */
+  rd_dtype beta_dtype;   /* f32, f16, bf16 */
+  rd_dtype out_dtype;    /* f32, f16, bf16 */
+  rd_state_layout state_layout;
+  rd_dtype state_dtype;  /* f32; f16 and bf16 are widened on read, rounded once on write */
+  rd_dtype record_dtype; /* u and k of records: f32 or f16 */
+  rd_dtype decay_dtype;  /* decay of records: f32 or f16 */
+  int32_t pad_slot;      /* slot index that marks a pad row, default -1 (must be outside every pool) */
+} rd_problem;
+
+/* Defaults: padded, gate LOG per channel, lower_bound -5, beta VALUE times 1, q,k as is, eps 1e-6,
+ * scale default, grouped heads, EXACT, all types f32, state VK, pad slot -1; sizes 0. */
+RD_API void rd_problem_init(rd_problem *problem);
+
+/* ---------------------------------------------------------------- plans ----------------------- */
+
+/* A plan checks a problem once and fixes kernels and the cut of the work. Immutable; may be shared
+ * by threads and by contexts with the same CPU mask. It allocates only when created. */
+typedef struct rd_plan rd_plan;
+
+/* Errors: RD_E_NULL, RD_E_STRUCT_SIZE, RD_E_ENUM, RD_E_DTYPE, RD_E_HEADS, RD_E_SHAPE, RD_E_SCALE,
+ * RD_E_LOWER_BOUND, RD_E_EPS, RD_E_OVERFLOW, RD_E_NOMEM, RD_E_BUSY. Reserves the scratch of every
+ * verb in ctx. *out is NULL on error. */
+RD_API rd_status rd_plan_create(rd_context *ctx, const rd_problem *problem, rd_plan **out);
+RD_API void rd_plan_destroy(rd_plan *plan);
+
+typedef struct rd_plan_info {
+  size_t struct_size;
+  size_t scratch_bytes;    /* arena bytes the largest verb needs with the plan's threads */
+  int32_t threads;
+  int64_t row_block;       /* rows of one work item at max_batch: V, 128, 64 or 32 */
+  int64_t work_items;      /* at max_batch */
+  const char *rows_kernel; /* names of the kernels the verbs run */
+  const char *commit_kernel;
+  const char *prep_kernel;
+  const char *fast_prefill_kernel; /* NULL when FAST would run EXACT */
+  const char *fast_verify_kernel;
+  size_t record_bytes_per_token;   /* u + k + decay of one token, all heads */
+  size_t snapshot_bytes_per_token; /* one FP32 state per value head */
+} rd_plan_info;
+
+/* Errors: RD_E_NULL, RD_E_STRUCT_SIZE. */
+RD_API rd_status rd_plan_get_info(const rd_plan *plan, rd_plan_info *info);
+
+/* ---------------------------------------------------------------- arguments ------------------- */
+
+/* The sequences of one execution. B = batch.
+ *   PADDED: lengths absent (every length = T, the activations' second dimension) or [B] i32/i64,
+ *           each in [0, T]. cu_seqlens must be absent.
+ *   PACKED: cu_seqlens [B+1] i32/i64: starts at 0, never decreases, ends <= tokens of the
+ *           activations. lengths must be absent. */
+typedef struct rd_sequences {
+  size_t struct_size;
+  int64_t batch;
+  rd_tensor cu_seqlens;
+  rd_tensor lengths;
+} rd_sequences;
+
+/* Activations. PADDED shapes; PACKED drops the leading B.
+ *   q, k [B,T,Hk,K]   v [B,T,Hv,V]   g [B,T,Hv] per head or [B,T,Hv,K] per channel (absent for NONE)
+ *   beta [B,T,Hv]     A_log [Hv] f32, dt_bias [Hv] or [Hv,K] f32 (LOWER_BOUND and SOFTPLUS only,
+ *   else absent)      out [B,T,Hv,V], written: rows past a length and rows of pad sequences become
+ *   +0 (PADDED); rows past cu_seqlens[B] keep their bytes (PACKED). */
+typedef struct rd_activations {
+  size_t struct_size;
+  rd_tensor q, k, v, g, beta, A_log, dt_bias;
+  rd_tensor out;
+} rd_activations;
+
+/* A pool of states and the slot each sequence uses.
+ *   pool  [slots,Hv,V,K] (VK) or [slots,Hv,K,V] (KV), the plan's state_dtype
+ *   slots [B] i32; absent: sequence b uses slot b. Each in [0, slots) or the problem's pad_slot. */
+typedef struct rd_slots {
+  rd_tensor pool;
+  rd_tensor slots;
+} rd_slots;
+
+/* Replay records of a verify: what a commit needs to repeat the accepted tokens.
+ *   u [B,C,Hv,V], k [B,C,Hk,K] (record_dtype), decay [B,C,Hv,K] or [B,C,Hv] (decay_dtype; absent
+ *   for RD_GATE_NONE), contiguous or strided (no shared elements), caller-owned.
+ * The caller sets struct_size, the tensors, lengths (B numbers, caller-owned), and zeroes the rest.
+ * verify fills `made` and lengths; commit checks them and sets made.consumed. Do not edit `made`. */
+typedef struct rd_records {
+  size_t struct_size;
+  rd_tensor u, k, decay;
+  int32_t *lengths;
+  struct {
+    uint32_t magic;
+    int32_t consumed;
+    int32_t gate_kind; /* 1 none, 2 per head, 3 per channel */
+    int32_t head_map;
+    int64_t batch, C, Hk, Hv, K, V;
+  } made;
+} rd_records;
+
+/* ---------------------------------------------------------------- verbs ----------------------- */
+/* Common to all: every check comes before any write. Aliasing is judged on byte ranges: an output
+ * may meet no other tensor's range, except that the final pool may be exactly the initial pool
+ * (same view). A write slot may appear once and no other sequence may read it; several readers of an
+ * unwritten slot are fine. Zero-length sequences are legal: their state passes through as raw bytes.
+ * Executing allocates nothing once the context's arena has the plan's scratch (at most two executor
+ * rounds). Errors of all verbs: RD_E_NULL, RD_E_STRUCT_SIZE, RD_E_PLAN, RD_E_DTYPE, RD_E_RANK,
+ * RD_E_SHAPE, RD_E_STRIDE, RD_E_ALIAS, RD_E_PRESENCE, RD_E_CU_*, RD_E_LENGTH, RD_E_SLOT_*,
+ * RD_E_OVERFLOW, RD_E_NOMEM, RD_E_BUSY, RD_E_EXECUTOR; further ones are named at each verb. */
+
+/* Whole sequences: outputs, and final states.
+ *   initial (pool absent: all states start at zero, nothing is read); a pad slot here = starts at zero
+ *   final   (pool absent: not written); a pad slot here = that sequence's state is dropped.
+ * A sequence whose slot is the pad slot in a pool it shares for both is a pad row: zero output. */
+RD_API rd_status rd_prefill(rd_context *ctx, const rd_plan *plan, const rd_sequences *seq,
+                            const rd_activations *act, const rd_slots *initial, const rd_slots *final);
+
+/* One or more tokens per sequence, state updated in place (read slot = write slot unless `write`
+ * is given: then the state is read from `state` and written to `write`, same pool view).
+ * snapshots (may be NULL): pool + slots [B,T] or [T] i32: the state after each token goes to that
+ * slot (rounded once to the pool's type; the running state stays FP32); a pad slot skips it. With
+ * snapshots the running state is not written anywhere else unless `write` is given. */
+RD_API rd_status rd_decode(rd_context *ctx, const rd_plan *plan, const rd_sequences *seq,
+                           const rd_activations *act, const rd_slots *state, const rd_slots *write,
+                           const rd_slots *snapshots);
+
+/* Outputs for all candidate tokens from a read-only checkpoint, and the records to commit them.
+ * Every length <= C (RD_E_CAPACITY). Record rows past a length keep their bytes; pad rows get length
+ * 0. Overwrites `records` whatever their state (a consumed one may be used again). */
+RD_API rd_status rd_verify(rd_context *ctx, const rd_plan *plan, const rd_sequences *seq,
+                           const rd_activations *act, const rd_slots *checkpoint, rd_records *records);
+
+/* S <- S diag(decay) + u k' for the first accepted[b] records of each sequence, in place. accepted
+ * [B] i32, each in [0, lengths[b]] (RD_E_ACCEPTED); 0 leaves the state's bytes alone. Marks the
+ * records consumed. RD_E_RECORDS, RD_E_CONSUMED. */
+RD_API rd_status rd_commit(rd_context *ctx, const rd_plan *plan, rd_records *records,
+                           const rd_tensor *accepted, const rd_slots *state);
+
+/* Like commit, from `from` into `to` (another pool or other slots of the same one); `from` untouched,
+ * records not consumed (and may already be). accepted 0 copies the state's bytes. */
+RD_API rd_status rd_materialize(rd_context *ctx, const rd_plan *plan, const rd_records *records,
+                                const rd_tensor *accepted, const rd_slots *from, const rd_slots *to);
+
+/* commit(previous, accepted) followed by verify into `next`, in one pass over the states: the same
+ * bits as the two calls. previous and next may not share memory (RD_E_ALIAS). */
+RD_API rd_status rd_commit_verify(rd_context *ctx, const rd_plan *plan, rd_records *previous,
+                                  const rd_tensor *accepted, const rd_sequences *seq,
+                                  const rd_activations *act, const rd_slots *state,
+                                  rd_records *next);
+
+/* ---------------------------------------------------------------- state pools ----------------- */
+
+/* Allocates a zeroed pool [slots,Hv,V,K] (or KV) with the context's allocator, 64-byte aligned, the
+ * slot stride rounded up to 64 bytes, huge pages advised when it is large. Free with rd_pool_free on
+ * a context with the same allocator. dtype f32, f16 or bf16. */
+RD_API rd_status rd_pool_alloc(rd_context *ctx, int64_t slots, int64_t Hv, int64_t V, int64_t K,
+                               rd_state_layout layout, rd_dtype dtype, rd_tensor *pool);
+RD_API rd_status rd_pool_free(rd_context *ctx, rd_tensor *pool);
+
+/* Slot := zeros (a new request). RD_E_SLOT_RANGE. */
+RD_API rd_status rd_pool_reset(rd_context *ctx, const rd_tensor *pool, int64_t slot);
+
+/* Slot `to` := slot `from`, bytes (fork a sequence). Same slot: nothing happens. */
+RD_API rd_status rd_pool_copy(rd_context *ctx, const rd_tensor *pool, int64_t from, int64_t to);
+
+/* Converts all slots of src into dst: VK <-> KV and element types (nearest even). Same slot count and
+ * Hv; [V,K] or [K,V] as the layouts say. No overlap. */
+RD_API rd_status rd_pool_convert(rd_context *ctx, const rd_tensor *src, rd_state_layout src_layout,
+                                 const rd_tensor *dst, rd_state_layout dst_layout);
+
+/* Serialises one slot: versioned header (sizes, layout, type, checksum), little-endian, then the
+ * packed state. rd_pool_save_size gives the bytes; save/load need at least that (RD_E_BUFFER). load
+ * refuses another version, shape, type or a wrong checksum (RD_E_BUFFER), before any write. */
+RD_API rd_status rd_pool_save_size(rd_context *ctx, const rd_tensor *pool, size_t *bytes);
+RD_API rd_status rd_pool_save(rd_context *ctx, const rd_tensor *pool, rd_state_layout layout,
+                              int64_t slot, void *buffer, size_t bytes);
+RD_API rd_status rd_pool_load(rd_context *ctx, const rd_tensor *pool, rd_state_layout layout,
+                              int64_t slot, const void *buffer, size_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

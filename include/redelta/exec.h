@@ -1,0 +1,98 @@
+/* redelta/exec.h - contexts: threads, memory, CPU choice, error text. SPDX-License-Identifier: Apache-2.0 */
+#ifndef REDELTA_EXEC_H
+#define REDELTA_EXEC_H
+
+#include "redelta/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct rd_context rd_context;
+
+/* One slice of work. Slices are independent: they run in any order, at the same time or not, on any
+ * thread, each exactly once, and never wait for one another. */
+typedef void (*rd_slice_fn)(void *arg, int64_t slice);
+
+/* Caller-supplied executor. run() must call fn(arg, i) once for every i in [0, n) and return 0 when
+ * all have finished; any other value makes the operator return RD_E_EXECUTOR (outputs undefined).
+ * `concurrency` is how many slices it can run at once (>= 1): it shapes the cut, never the bits. */
+typedef struct rd_executor {
+  int (*run)(void *self, rd_slice_fn fn, void *arg, int64_t n);
+  void *self;
+  int32_t concurrency;
+} rd_executor;
+
+/* Caller-supplied memory. alloc returns `size` bytes aligned to `align` (a power of two) or NULL. */
+typedef struct rd_allocator {
+  void *(*alloc)(void *self, size_t size, size_t align);
+  void (*release)(void *self, void *ptr, size_t size);
+  void *self;
+} rd_allocator;
+
+/* Instruction sets a context may use; a bit set. The bits of EXACT results do not depend on it. */
+typedef enum rd_isa {
+  RD_ISA_SCALAR = 1,     /* plain C                                                    */
+  RD_ISA_SCALAR_FMA = 2, /* the same C, compiled with the FMA and AVX2 instructions    */
+  RD_ISA_AVX2 = 4,       /* AVX2 + FMA + F16C                                          */
+  RD_ISA_AVX512 = 8,     /* AVX-512 F, BW, DQ, VL                                      */
+  RD_ISA_NEON = 16       /* AArch64 Advanced SIMD                                      */
+} rd_isa;
+#define RD_ISA_ALL 0xffffffffu
+
+typedef struct rd_context_options {
+  size_t struct_size;
+  int32_t threads;        /* 0: the CPUs this process may use; ignored with an own executor   */
+  uint32_t isa_mask;      /* 0 or RD_ISA_ALL: everything usable; else a set of rd_isa bits    */
+  rd_executor executor;   /* run == NULL: the built-in pool of `threads` threads              */
+  rd_allocator allocator; /* alloc == NULL: the C library's                                   */
+} rd_context_options;
+
+/* Fills in the defaults (all of the above zero). */
+RD_API void rd_context_options_init(rd_context_options *options);
+
+/* Makes a context. options may be NULL (defaults). Runs the known-answer check of the arithmetic.
+ * Errors: RD_E_NULL, RD_E_STRUCT_SIZE, RD_E_ENUM (threads < 0 or > 1024, concurrency < 1, half-given
+ * allocator), RD_E_ISA, RD_E_ARITHMETIC, RD_E_NOMEM, RD_E_SYSTEM. *out is NULL on error.
+ * A context serves one call at a time (a second concurrent one gets RD_E_BUSY); different contexts
+ * are independent. After fork() the built-in pool is made anew in the child on its next use. */
+RD_API rd_status rd_context_create(const rd_context_options *options, rd_context **out);
+
+/* Joins the pool and frees everything the context owns. NULL is allowed. */
+RD_API void rd_context_destroy(rd_context *ctx);
+
+/* Message of the last failed call on this context; "" after a successful one. Never NULL; valid
+ * until the next call on the context. */
+RD_API const char *rd_last_error(const rd_context *ctx);
+
+/* Makes sure that `bytes` of scratch are there, so that calls needing no more allocate nothing.
+ * The arena only grows. Errors: RD_E_NULL, RD_E_BUSY, RD_E_OVERFLOW, RD_E_NOMEM. */
+RD_API rd_status rd_context_reserve(rd_context *ctx, size_t bytes);
+
+/* Scratch the arena holds now, in bytes. 0 for NULL. */
+RD_API size_t rd_context_reserved(const rd_context *ctx);
+
+/* How many slices run at once: the built-in pool's threads, or the executor's concurrency. */
+RD_API int32_t rd_context_threads(const rd_context *ctx);
+
+/* Instruction sets usable on this machine (CPU and operating system), as rd_isa bits. */
+RD_API uint32_t rd_isa_usable(void);
+
+/* Instruction sets this build has kernels for, as rd_isa bits. */
+RD_API uint32_t rd_isa_built(void);
+
+/* "scalar", "scalar_fma", "avx2", "avx512", "neon"; NULL for anything else. */
+RD_API const char *rd_isa_name(rd_isa isa);
+
+/* Kernel slots, for reports: slot i of [0, rd_kernel_slots()) is called rd_kernel_slot_name(i) and
+ * is served in this context by the kernel rd_kernel_chosen(ctx, i) of instruction set
+ * rd_kernel_isa(ctx, i); NULL / 0 out of range. */
+RD_API int32_t rd_kernel_slots(void);
+RD_API const char *rd_kernel_slot_name(int32_t slot);
+RD_API const char *rd_kernel_chosen(const rd_context *ctx, int32_t slot);
+RD_API uint32_t rd_kernel_isa(const rd_context *ctx, int32_t slot);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,57 @@
+/* The checks shared by verbs and operators. Each names the parameter, what was expected, what came. */
+#ifndef RDI_CORE_CHECK_H
+#define RDI_CORE_CHECK_H
+
+#include "redelta/core.h"
+#include "core/job.h"
+
+enum { /* sets of element types, 1 << rd_dtype */
+  RDI_DT_F32 = 1 << RD_F32,
+  RDI_DT_F16 = 1 << RD_F16,
+  RDI_DT_BF16 = 1 << RD_BF16,
+  RDI_DT_FLOAT = RDI_DT_F32 | RDI_DT_F16 | RDI_DT_BF16,
+  RDI_DT_I32 = 1 << RD_I32,
+  RDI_DT_INDEX = (1 << RD_I32) | (1 << RD_I64)
+};
+
+enum { RDI_CONTIGUOUS = 1, RDI_OUTPUT = 2, RDI_OPTIONAL = 4 };
+
+/* shape[i] < 0 accepts any extent >= 0 there. Checks presence (RD_E_NULL; with RDI_OPTIONAL an absent
+ * tensor passes), dtype, rank, shape, strides (innermost 1, >= 0, contiguous with RDI_CONTIGUOUS, no
+ * shared elements with RDI_OUTPUT), that the byte range fits 64 bits, and data != NULL when there are
+ * elements. */
+rd_status rdi_check_tensor(rd_context *ctx, const char *name, const rd_tensor *t, int dtypes, int rank,
+                           const int64_t *shape, int flags);
+
+/* cu: [B+1], starts at 0, never decreases (strict: rises), ends <= total (exact_end: == total). */
+rd_status rdi_check_cu(rd_context *ctx, const char *name, const rd_tensor *cu, int64_t B, int64_t total,
+                       int strict, int exact_end);
+
+/* Every number of an i32/i64 vector in [lo, hi]; `status` is what a violation returns. */
+rd_status rdi_check_range(rd_context *ctx, const char *name, const rd_tensor *t, int64_t lo, int64_t hi,
+                          rd_status status);
+
+/* Byte ranges. Add every tensor of the call, then check: an output may meet nothing, except a pair
+ * registered as `same` whose views are identical. */
+typedef struct rdi_alias_entry {
+  const char *name;
+  const rd_tensor *t;
+  int is_output;
+  const rd_tensor *same; /* may be exactly this view, or NULL */
+} rdi_alias_entry;
+rd_status rdi_check_alias(rd_context *ctx, const rdi_alias_entry *entries, int count);
+
+/* scale: finite, and finite as f32. none (or default) gives (float)(1/sqrt((double)K)). */
+rd_status rdi_check_scale(rd_context *ctx, const char *name, int none, double scale, int64_t K, float *out);
+rd_status rdi_check_lower_bound(rd_context *ctx, const char *name, double lb, float *out);
+rd_status rdi_check_heads(rd_context *ctx, const char *hk_name, int64_t Hk, const char *hv_name, int64_t Hv);
+
+/* Slots: range, duplicates among written ones, cross-sequence reads of written ones. Work is O(B)
+ * with `seen` of the arena (taken inside). */
+rd_status rdi_check_slots(rd_context *ctx, const char *name, const rdi_states *read,
+                          const rdi_states *write, int64_t B, int32_t pad_slot);
+
+/* Views of the usual shapes. dims: positions of b, t, h in the tensor (or -1). */
+rdi_view rdi_view_of(const rd_tensor *t, int b, int tt, int h);
+
+#endif

@@ -1,0 +1,119 @@
+/* The contract between the core and the kernels. Everything a kernel may assume is written here; the
+ * core guarantees it, the harness (test/kernels) breaks it on purpose. The arithmetic is C1 of
+ * docs/NUMERICS.md and nothing else: a kernel of any instruction set returns the bits of src/ref/c1.c.
+ *
+ * Kp = K rounded up to a multiple of 16. Operand rows (k, a, kt, qt) are Kp long, 64-byte aligned,
+ * with +0 in [K, Kp). A kernel touches a native state row at [0, K) only.
+ *
+ * Tiles. A row block of a state (R rows x K keys, FP32) is worked on in the layout its `rows` kernel
+ * likes: RDI_TILE_NATIVE is [R][stride] in the caller's memory (no copy), RDI_TILE_TRANSPOSED is
+ * [K][Rp] in scratch, Rp = R rounded up to rdi_rows_kernel.lanes, pad lanes hold +0. The core packs and
+ * unpacks transposed tiles with the two functions of the same registry entry.
+ */
+#ifndef RDI_KERNELS_KERNEL_H
+#define RDI_KERNELS_KERNEL_H
+
+#include "redelta/core.h"
+
+enum { RDI_TOKENS = 16, RDI_MAX_DIM = 512 };
+
+/* ---- rows: the recurrence of one row block over n <= RDI_TOKENS tokens ---------------------------
+ * for t in 0..n-1, for each row r:
+ *   yk = dot(S[r], kt[t])   yq = dot(S[r], qt[t])
+ *   u[t][r] = beta[t] * (v[t][r] - yk)
+ *   S[r][c] = fma(u, k[t][c], a[t][c] * S[r][c])      c < K
+ *   o[t][r] = fma(u, kq[t], yq)
+ * s_in is read at token 0; s_out == s_in: in place; s_out == NULL: the state after the last token is
+ * not wanted (verify) and the last update may be skipped; otherwise s_out receives it and s_in is
+ * never written. n >= 1, R >= 1. `scratch` has scratch_floats(R, K) floats, 64-byte aligned. */
+typedef struct rdi_rows_args {
+  int64_t R, K, Kp, n;
+  const float *s_in;
+  float *s_out;
+  int64_t in_stride, out_stride; /* native: floats between rows; transposed: Rp */
+  const float *k, *a, *kt, *qt;  /* [n][Kp] */
+  const float *kq, *beta;        /* [n] */
+  const float *v;                /* [n] rows of R floats, v_stride apart */
+  float *u, *o;                  /* same; o may be NULL (outputs not wanted) */
+  int64_t v_stride, u_stride, o_stride;
+  float *scratch;
+  const float *next;             /* state of the next work item to prefetch, or NULL */
+} rdi_rows_args;
+
+/* ---- commit: m updates of one row block, native layout, s_in may equal s_out ---------------------
+ *   S[r][c] = fma(u[i][r], k[i][c], a[i][c] * S[r][c])   i = 0..m-1 in order, m >= 1 (any size)
+ * a == NULL: a = 1 (no multiplication takes place; 1*x == x, so the bits agree with the formula). */
+typedef struct rdi_commit_args {
+  int64_t R, K, Kp, m;
+  const float *s_in;
+  float *s_out;
+  int64_t in_stride, out_stride;
+  const float *k, *a; /* [m][Kp] */
+  const float *u;     /* [m] rows of R floats */
+  int64_t u_stride;
+  const float *next;
+} rdi_commit_args;
+
+/* ---- prep: operands of n <= RDI_TOKENS tokens of one value head ----------------------------------
+ * From q, k, g, beta as the caller stores them to k, a, kt, qt, kq, beta (C1 "per token"). Scalars are
+ * already f32: scale, eps, lb, beta_times; eA = exp_c(min(A_log, 88)) of the head. */
+typedef struct rdi_prep_args {
+  int64_t n, K, Kp;
+  const void *q, *k;
+  int64_t q_stride, k_stride; /* elements between tokens */
+  rd_dtype qk_dtype;
+  int32_t l2norm;
+  float eps, scale;
+  rd_gate gate;
+  rd_gate_axis axis;
+  const void *g;
+  int64_t g_stride;
+  rd_dtype g_dtype;
+  float lb, eA;
+  const float *dt; /* K floats, or 1 per head; contiguous */
+  const void *beta;
+  int64_t beta_stride;
+  rd_dtype beta_dtype;
+  rd_beta beta_kind;
+  float beta_times; /* 1 or 2 */
+  float *k_out, *a_out, *kt_out, *qt_out; /* [n][Kp] */
+  float *kq_out, *beta_out;               /* [n] */
+} rdi_prep_args;
+
+/* ---- widen/narrow: n contiguous elements between a 16-bit (or f32) type and f32; narrow rounds to
+ * nearest even with subnormals, overflow to infinity; a NaN stays a (quiet) NaN. src, dst disjoint,
+ * any alignment of the element. */
+
+typedef enum rdi_tile { RDI_TILE_NATIVE = 1, RDI_TILE_TRANSPOSED = 2 } rdi_tile;
+
+typedef void (*rdi_rows_fn)(const rdi_rows_args *);
+typedef void (*rdi_commit_fn)(const rdi_commit_args *);
+typedef void (*rdi_prep_fn)(const rdi_prep_args *);
+typedef void (*rdi_widen_fn)(float *dst, const void *src, rd_dtype src_dtype, int64_t n);
+typedef void (*rdi_narrow_fn)(void *dst, rd_dtype dst_dtype, const float *src, int64_t n);
+typedef int64_t (*rdi_scratch_fn)(int64_t R, int64_t K); /* floats */
+typedef void (*rdi_pack_fn)(float *tile, const float *s, int64_t s_stride, int64_t R, int64_t K);
+typedef void (*rdi_unpack_fn)(float *s, int64_t s_stride, const float *tile, int64_t R, int64_t K);
+
+/* What one context runs. Filled scalar first, then overridden per instruction set in rising order by
+ * those entries whose ISA is usable and allowed: one line per kernel in registry.def. */
+typedef struct rdi_kernels {
+  rdi_rows_fn rows;
+  rdi_tile tile;
+  int64_t lanes;            /* transposed tiles: rows are padded to a multiple of this */
+  rdi_scratch_fn rows_scratch;
+  rdi_pack_fn pack;         /* NULL for native */
+  rdi_unpack_fn unpack;
+  rdi_commit_fn commit;
+  rdi_prep_fn prep;
+  rdi_widen_fn widen;
+  rdi_narrow_fn narrow;
+  const char *rows_name, *commit_name, *prep_name, *widen_name, *narrow_name;
+  uint32_t rows_isa, commit_isa, prep_isa, widen_isa, narrow_isa;
+} rdi_kernels;
+
+/* isa_mask: rd_isa bits, already intersected with the usable ones; RD_ISA_SCALAR must be reachable:
+ * the scalar kernels serve every slot that nothing else does. */
+void rdi_kernels_select(rdi_kernels *out, uint32_t isa_mask);
+
+#endif
