@@ -1,0 +1,21 @@
+/* The kernels that ship with the model: one line each. */
+#include "kernel.h"
+
+#include <string.h>
+
+/* extern const rd_npu_kernel_desc rd_npu_kernel_NAME; */
+
+static const rd_npu_kernel_desc *const kernels[] = {
+    NULL,
+};
+
+const rd_npu_kernel_desc *rd_npu_kernel_at(size_t index) {
+  size_t count = sizeof kernels / sizeof kernels[0] - 1;
+  return index < count ? kernels[index] : NULL;
+}
+
+const rd_npu_kernel_desc *rd_npu_kernel_find(const char *name) {
+  for (size_t i = 0; rd_npu_kernel_at(i); i++)
+    if (strcmp(rd_npu_kernel_at(i)->name, name) == 0) return rd_npu_kernel_at(i);
+  return NULL;
+}
