@@ -1,0 +1,65 @@
+/* The table of all kernels and the choice for one context. */
+#include "kernels/registry.h"
+
+static const rdi_kernel_entry entries[] = {
+#define RDI_ROWS_NATIVE(suffix, set, path) \
+  {.slot = RDI_SLOT_rows, .isa = RD_ISA_##set, .name = "rows_" #suffix, .file = path, \
+   .rows = rdi_rows_##suffix, .tile = RDI_TILE_NATIVE, .lanes = 1, \
+   .rows_scratch = rdi_rows_scratch_##suffix},
+#define RDI_ROWS_TRANSPOSED(suffix, set, path, width) \
+  {.slot = RDI_SLOT_rows, .isa = RD_ISA_##set, .name = "rows_" #suffix, .file = path, \
+   .rows = rdi_rows_##suffix, .tile = RDI_TILE_TRANSPOSED, .lanes = (width), \
+   .rows_scratch = rdi_rows_scratch_##suffix, .pack = rdi_pack_##suffix, \
+   .unpack = rdi_unpack_##suffix},
+#define RDI_KERNEL(member, suffix, set, path) \
+  {.slot = RDI_SLOT_##member, .isa = RD_ISA_##set, .name = #member "_" #suffix, .file = path, \
+   .member = rdi_##member##_##suffix},
+#include "kernels/registry.def"
+};
+
+enum { COUNT = sizeof entries / sizeof entries[0] };
+
+int32_t rdi_registry_count(void) { return COUNT; }
+
+const rdi_kernel_entry *rdi_registry_entry(int32_t i) {
+  return i < 0 || i >= COUNT ? NULL : &entries[i];
+}
+
+uint32_t rdi_registry_isas(void) {
+  uint32_t set = 0;
+  for (int32_t i = 0; i < COUNT; i++) set |= entries[i].isa;
+  return set;
+}
+
+const char *rdi_slot_name(rdi_slot slot) {
+  static const char *const names[RDI_SLOTS] = {"rows", "commit", "prep", "widen", "narrow"};
+  return (int)slot < 0 || slot >= RDI_SLOTS ? NULL : names[slot];
+}
+
+static void take(rdi_kernels *out, const rdi_kernel_entry *e) {
+  switch (e->slot) {
+  case RDI_SLOT_rows:
+    out->rows = e->rows, out->tile = e->tile, out->lanes = e->lanes;
+    out->rows_scratch = e->rows_scratch, out->pack = e->pack, out->unpack = e->unpack;
+    out->rows_name = e->name, out->rows_isa = e->isa;
+    break;
+  case RDI_SLOT_commit:
+    out->commit = e->commit, out->commit_name = e->name, out->commit_isa = e->isa;
+    break;
+  case RDI_SLOT_prep: out->prep = e->prep, out->prep_name = e->name, out->prep_isa = e->isa; break;
+  case RDI_SLOT_widen:
+    out->widen = e->widen, out->widen_name = e->name, out->widen_isa = e->isa;
+    break;
+  case RDI_SLOT_narrow:
+    out->narrow = e->narrow, out->narrow_name = e->name, out->narrow_isa = e->isa;
+    break;
+  case RDI_SLOTS: break;
+  }
+}
+
+void rdi_kernels_select(rdi_kernels *out, uint32_t isa_mask) {
+  isa_mask |= RD_ISA_SCALAR;
+  for (uint32_t isa = RD_ISA_SCALAR; isa != 0 && isa <= isa_mask; isa <<= 1)
+    for (int32_t i = 0; i < COUNT; i++)
+      if (entries[i].isa == isa && (isa & isa_mask) != 0) take(out, &entries[i]);
+}

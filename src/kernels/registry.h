@@ -1,0 +1,58 @@
+/* The list of kernels (registry.def) as prototypes and as a table. Slots: see rdi_kernels. */
+#ifndef RDI_KERNELS_REGISTRY_H
+#define RDI_KERNELS_REGISTRY_H
+
+#include "kernels/kernel.h"
+
+typedef enum rdi_slot {
+  RDI_SLOT_rows,
+  RDI_SLOT_commit,
+  RDI_SLOT_prep,
+  RDI_SLOT_widen,
+  RDI_SLOT_narrow,
+  RDI_SLOTS
+} rdi_slot;
+
+/* One line of the registry. Only the function of its own slot is set (rows: with its companions). */
+typedef struct rdi_kernel_entry {
+  rdi_slot slot;
+  uint32_t isa;     /* one rd_isa bit */
+  const char *name; /* "<slot>_<suffix>" */
+  const char *file; /* under src/kernels */
+  rdi_rows_fn rows;
+  rdi_tile tile;
+  int64_t lanes;
+  rdi_scratch_fn rows_scratch;
+  rdi_pack_fn pack;
+  rdi_unpack_fn unpack;
+  rdi_commit_fn commit;
+  rdi_prep_fn prep;
+  rdi_widen_fn widen;
+  rdi_narrow_fn narrow;
+} rdi_kernel_entry;
+
+/* Entry i of [0, rdi_registry_count()), in the order of registry.def. */
+int32_t rdi_registry_count(void);
+const rdi_kernel_entry *rdi_registry_entry(int32_t i);
+
+/* The instruction sets that have a line in the registry of this build, as rd_isa bits. */
+uint32_t rdi_registry_isas(void);
+
+const char *rdi_slot_name(rdi_slot slot); /* "rows", ...; NULL out of range */
+
+#define RDI_ROWS_NATIVE(suffix, isa, file) \
+  void rdi_rows_##suffix(const rdi_rows_args *args); \
+  int64_t rdi_rows_scratch_##suffix(int64_t R, int64_t K);
+#define RDI_ROWS_TRANSPOSED(suffix, isa, file, lanes) \
+  void rdi_rows_##suffix(const rdi_rows_args *args); \
+  int64_t rdi_rows_scratch_##suffix(int64_t R, int64_t K); \
+  void rdi_pack_##suffix(float *tile, const float *s, int64_t s_stride, int64_t R, int64_t K); \
+  void rdi_unpack_##suffix(float *s, int64_t s_stride, const float *tile, int64_t R, int64_t K);
+#define RDI_TYPE_commit(name)            void name(const rdi_commit_args *args)
+#define RDI_TYPE_prep(name)              void name(const rdi_prep_args *args)
+#define RDI_TYPE_widen(name)             void name(float *dst, const void *src, rd_dtype src_dtype, int64_t n)
+#define RDI_TYPE_narrow(name)            void name(void *dst, rd_dtype dst_dtype, const float *src, int64_t n)
+#define RDI_KERNEL(slot, suffix, isa, file) RDI_TYPE_##slot(rdi_##slot##_##suffix);
+#include "kernels/registry.def"
+
+#endif
