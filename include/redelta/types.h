@@ -33,7 +33,7 @@ typedef enum rd_status {
   RD_E_RANK = 5,           /* wrong number of dimensions                                          */
   RD_E_SHAPE = 6,          /* a dimension is out of range or disagrees with another tensor        */
   RD_E_HEADS = 7,          /* Hv is not a multiple of Hk, or a head count is out of range         */
-  RD_E_STRIDE = 8,         /* negative, innermost not 1, or elements of an output share memory    */
+  RD_E_STRIDE = 8,         /* negative, innermost not 1, data misaligned, or an output that overlaps itself */
   RD_E_ALIAS = 9,          /* an output shares bytes with another tensor                          */
   RD_E_SCALE = 10,         /* scale is not finite (also after rounding to f32)                    */
   RD_E_LOWER_BOUND = 11,   /* lower_bound outside [-5, 0]                                         */

@@ -23,6 +23,7 @@ typedef struct rdi_states {
   int64_t ss, sh, sr;
   int64_t slots;
   const int32_t *index; /* per sequence; NULL: sequence b uses slot b */
+  const char *name;     /* what messages call the index; NULL where no message can come */
 } rdi_states;
 
 /* Records: element (b, i, h, x) at base + (b*sb + i*si + h*sh + x)*size. */

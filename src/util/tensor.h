@@ -1,0 +1,20 @@
+/* Facts about tensor views that need no context. */
+#ifndef RDI_UTIL_TENSOR_H
+#define RDI_UTIL_TENSOR_H
+
+#include "redelta/types.h"
+
+/* "f32", "f16", "bf16", "i32", "i64", "absent", "?" */
+const char *rdi_dtype_name(rd_dtype dtype);
+
+/* 1 when the view has no elements (some extent is 0). */
+int rdi_tensor_empty(const rd_tensor *t);
+
+/* Bytes from the first element to behind the last one (0 when empty). Strides and extents must be
+ * >= 0. Returns 0 when it does not fit 63 bits or the range would wrap the address space. */
+int rdi_tensor_extent(const rd_tensor *t, int64_t *bytes);
+
+/* 1 when both views have the same address, type, rank, extents, and strides where those matter. */
+int rdi_tensor_same(const rd_tensor *a, const rd_tensor *b);
+
+#endif
