@@ -84,6 +84,7 @@ static inline float rdi_dot16(const float *a, const float *b, int64_t Kp) {
   float p[16];
   for (int r = 0; r < 16; r++) p[r] = a[r] * b[r];
   for (int64_t j = 16; j < Kp; j += 16)
+#pragma GCC unroll 1 /* unrolled, gcc keeps 16 scalar chains instead of two vectors */
     for (int r = 0; r < 16; r++) p[r] = fmaf(a[j + r], b[j + r], p[r]);
   return rdi_tree16(p);
 }
