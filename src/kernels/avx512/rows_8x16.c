@@ -31,7 +31,10 @@ RDI_INLINE void column(int kind, __mmask16 m, const char *in, char *out, int64_t
   RDI_UNROLL
   for (int r = 0; r < ROWS; r++) {
     __m512 s = load(in + r * stride, m);
-    if (kind & UPDATE) s = _mm512_fmadd_ps(u[r], k, _mm512_mul_ps(a, s));
+    if (kind & UPDATE) { /* pads stay +0: an infinite u times their zero k would be NaN */
+      const __m512 x = _mm512_mul_ps(a, s);
+      s = m == 0xffff ? _mm512_fmadd_ps(u[r], k, x) : _mm512_maskz_fmadd_ps(m, u[r], k, x);
+    }
     if (kind & STORE) store(out + r * stride, m, s);
     if (kind & DOTS) {
       __asm__("" : "+v"(s)); /* one load: without this gcc folds it into both fmas */
