@@ -28,7 +28,7 @@
 #define RDI_C1_L1    0x3EAAAAABu
 #define RDI_C1_EPS   0x358637BDu /* 1e-6, the usual eps of the l2 norm */
 
-/* exp(x), below one ulp; exp_c(0) = 1, exp_c(-inf) = +0, exp_c(x > 89) = +inf, NaN stays. */
+/* exp(x) within 1.3 ulp; exp_c(0) = 1, exp_c(-inf) = +0, exp_c(x > 89) = +inf, NaN stays. */
 static inline float rdi_exp_c(float x) {
   const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer, ties to even */
   x = x > 89.0f ? 89.0f : x;

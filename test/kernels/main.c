@@ -1,0 +1,96 @@
+/* Every kernel of the registry against the float specification, bit by bit.
+ *
+ *   harness [--function SLOT|NAME] [--isa NAME] [--seed N] [--repeat N] [--case N] [--all] [--bench]
+ *           [--list]
+ *
+ * --repeat draws per shape (default 1); --all takes every token count and state mode instead.
+ * Exit status 0: nothing failed; 1: a kernel failed; 2: bad usage. */
+#include "harness.h"
+
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef void (*check_fn)(harness *, const rdi_kernel_entry *const *, int);
+
+static const check_fn checks[RDI_SLOTS] = {check_rows, check_commit, check_prep, check_widen,
+                                           check_narrow};
+
+static void run_slot(harness *h, rdi_slot slot) {
+  const rdi_kernel_entry *entries[8];
+  int count = 0;
+  for (int32_t i = 0; i < rdi_registry_count() && count < 8; i++) {
+    const rdi_kernel_entry *e = rdi_registry_entry(i);
+    if (e->slot == slot && harness_wants(h, e)) entries[count++] = e;
+  }
+  if (count == 0) return;
+  const report before = h->tally;
+  h->tally = (report){.skipped = before.skipped};
+  checks[slot](h, entries, count);
+  printf("%-7s", rdi_slot_name(slot));
+  for (int i = 0; i < count; i++) printf(" %s", entries[i]->name);
+  printf(": %ld cases, %ld failed\n", h->tally.passed + h->tally.failed, h->tally.failed);
+  h->tally.passed += before.passed, h->tally.failed += before.failed;
+}
+
+static int usage(const char *self) {
+  fprintf(stderr, "usage: %s [--function SLOT|NAME] [--isa NAME] [--seed N] [--repeat N] [--case N]\n"
+                  "       [--all] [--bench] [--list]\n", self);
+  return 2;
+}
+
+static int parse_isa(harness *h, const char *name) {
+  for (uint32_t isa = RD_ISA_SCALAR; isa <= RD_ISA_NEON; isa <<= 1)
+    if (strcmp(name, isa_name(isa)) == 0) return h->isa = isa, 1;
+  return 0;
+}
+
+/* Registry lines that this machine cannot run are named, so that nobody takes them for tested. */
+static void report_missing(harness *h) {
+  for (int32_t i = 0; i < rdi_registry_count(); i++) {
+    const rdi_kernel_entry *e = rdi_registry_entry(i);
+    if (!harness_wants(h, e) || (e->isa & isa_usable()) != 0) continue;
+    printf("%s: not run (this machine lacks %s)\n", e->name, isa_name(e->isa));
+    h->tally.skipped++;
+  }
+}
+
+int main(int argc, char **argv) {
+  harness h = {.seed = 1, .isa = RD_ISA_ALL, .only_case = -1, .repeat = 1, .self = argv[0]};
+  static const struct option options[] = {
+      {"function", required_argument, NULL, 'f'}, {"isa", required_argument, NULL, 'i'},
+      {"seed", required_argument, NULL, 's'},     {"repeat", required_argument, NULL, 'r'},
+      {"case", required_argument, NULL, 'c'},     {"all", no_argument, NULL, 'a'},
+      {"bench", no_argument, NULL, 'b'},          {"list", no_argument, NULL, 'l'},
+      {NULL, 0, NULL, 0}};
+  int timing = 0, list = 0;
+  for (int o; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) switch (o) {
+    case 'f': h.function = optarg; break;
+    case 'i':
+      if (!parse_isa(&h, optarg)) return usage(argv[0]);
+      break;
+    case 's': h.seed = strtoull(optarg, NULL, 0); break;
+    case 'r': h.repeat = atoi(optarg); break;
+    case 'c': h.only_case = atoll(optarg); break;
+    case 'a': h.all = 1; break;
+    case 'b': timing = 1; break;
+    case 'l': list = 1; break;
+    default: return usage(argv[0]);
+    }
+  if (optind < argc || h.repeat < 1) return usage(argv[0]);
+  report_missing(&h);
+  h.isa &= isa_usable();
+  for (int32_t i = 0; (timing || list) && i < rdi_registry_count(); i++) {
+    const rdi_kernel_entry *e = rdi_registry_entry(i);
+    if (list) printf("%s %s\n", e->name, e->file);
+    if (timing && harness_wants(&h, e)) bench(e);
+  }
+  if (timing || list) return 0;
+  printf("seed %llu\n", (unsigned long long)h.seed);
+  for (int slot = 0; slot < RDI_SLOTS; slot++) run_slot(&h, (rdi_slot)slot);
+  if (h.tally.passed + h.tally.failed + h.tally.skipped == 0) {
+    fprintf(stderr, "no kernel of that name or instruction set\n");
+    return usage(argv[0]);
+  }
+  return report_end(&h.tally);
+}
