@@ -1,0 +1,134 @@
+/*
+ * All schedules with at most d deviations from eager, fewest deviations first.
+ *
+ * A schedule is a script of (decision number, choice); running one tells how many choices every later
+ * decision had, and each alternative there is a schedule with one deviation more.
+ */
+#include "report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct node {
+  uint32_t parent, depth;
+  deviation d;
+} node;
+
+typedef struct explorer {
+  const rd_npu_core *core;
+  const gm_image *before;
+  gm_image expected, got;
+  memory mem;
+  node *nodes; /* breadth first */
+  uint32_t count, capacity;
+  uint64_t limit;
+  deviation *script;
+  uint8_t *options;
+  uint32_t options_capacity;
+  uint64_t explored;
+  bool capped, differs;
+} explorer;
+
+static bool push(explorer *e, uint32_t parent, uint32_t depth, deviation d) {
+  if (e->count >= e->limit) {
+    e->capped = true;
+    return true;
+  }
+  if (e->count == e->capacity) {
+    uint32_t capacity = e->capacity ? e->capacity * 2 : 256;
+    node *nodes = realloc(e->nodes, capacity * sizeof *nodes);
+    if (!nodes) return false;
+    e->nodes = nodes;
+    e->capacity = capacity;
+  }
+  e->nodes[e->count++] = (node){parent, depth, d};
+  return true;
+}
+
+static uint32_t build_script(explorer *e, uint32_t index) {
+  uint32_t depth = e->nodes[index].depth;
+  for (uint32_t n = depth; n > 0; n--) {
+    e->script[n - 1] = e->nodes[index].d;
+    index = e->nodes[index].parent;
+  }
+  return depth;
+}
+
+static bool run_node(explorer *e, uint32_t index, uint32_t deviations) {
+  uint32_t depth = build_script(e, index);
+  schedule s = {.kind = RD_NPU_EXHAUSTIVE, .script = e->script, .script_count = depth,
+                .options = e->options, .options_capacity = e->options_capacity};
+  if (!npu_image_copy(&e->got, e->before)) return false;
+  npu_memory_poison(&e->mem);
+  npu_image_bind(&e->got, &e->mem);
+  replay_end end = npu_replay(&e->core->prog, e->core->launch, &e->mem, &s, NULL, 0);
+  if (end == REPLAY_NO_MEMORY) return false;
+  e->explored++;
+  uint32_t tensor;
+  uint64_t byte;
+  if (end != REPLAY_DONE || npu_image_differs(&e->expected, &e->got, &tensor, &byte)) e->differs = true;
+  if (depth >= deviations) return true;
+  uint32_t seen = s.decisions < e->options_capacity ? s.decisions : e->options_capacity;
+  if (s.decisions > e->options_capacity) e->capped = true;
+  for (uint32_t d = depth ? e->script[depth - 1].at + 1 : 0; d < seen; d++)
+    for (uint32_t c = 1; c < e->options[d]; c++)
+      if (!push(e, index, depth + 1, (deviation){d, c})) return false;
+  return true;
+}
+
+static bool explore_core(explorer *e, uint32_t deviations, const rd_npu_options *o) {
+  const rd_npu_core *c = e->core;
+  e->count = 0;
+  e->options_capacity = (uint32_t)c->prog.count * 4 + 64;
+  free(e->options);
+  free(e->script);
+  e->options = malloc(e->options_capacity);
+  e->script = malloc((e->options_capacity + 1) * sizeof *e->script);
+  if (!e->options || !e->script || !npu_image_copy(&e->expected, e->before)) return false;
+  npu_memory_poison(&e->mem);
+  npu_image_bind(&e->expected, &e->mem);
+  if (!npu_memory_regs(&e->mem, c->prog.regs)) return false;
+  npu_replay_plain(&c->prog, &e->mem);
+  if (!push(e, 0, 0, (deviation){0, 0})) return false;
+  for (uint32_t n = 0; n < e->count && !e->differs; n++) {
+    if (!run_node(e, n, deviations)) return false;
+    if (o->progress && n % 256 == 0) o->progress(o->user, "schedules", n, e->count);
+  }
+  return true;
+}
+
+static void note_difference(explorer *e, rd_npu_core *c) {
+  uint32_t tensor;
+  uint64_t byte;
+  raw_access a = {.op = OP_pipe_barrier};
+  raw_finding *f = npu_finding_add(&c->findings, RD_NPU_SCHEDULE_VALUE, &a, NULL,
+                                   "an explored schedule hangs or gives other values than program order");
+  if (!f || !npu_image_differs(&e->expected, &e->got, &tensor, &byte)) return;
+  const rd_npu_tensor *t = &c->launch->tensors[tensor];
+  f->witness = RD_NPU_WITNESS_DIFFERS;
+  f->witness_tensor = tensor;
+  f->witness_index = byte / t->elem_bytes;
+  f->expected = npu_element(t, e->expected.data[tensor], f->witness_index);
+  f->got = npu_element(t, e->got.data[tensor], f->witness_index);
+}
+
+bool npu_explore(rd_npu_report *r, const rd_npu_options *o, rd_npu_core *cores, uint32_t count,
+                 const gm_image *before) {
+  explorer e = {.before = before, .limit = o->max_schedules ? o->max_schedules : 20000};
+  bool ok = count == 0 || npu_memory_init(&e.mem, cores[0].launch);
+  for (uint32_t c = 0; c < count && ok; c++) {
+    e.core = &cores[c];
+    e.differs = false;
+    ok = explore_core(&e, o->deviations ? o->deviations : 2, o);
+    if (ok && e.differs) note_difference(&e, &cores[c]);
+  }
+  r->schedules = e.explored;
+  r->capped = e.capped;
+  free(e.nodes);
+  free(e.script);
+  free(e.options);
+  npu_image_free(&e.expected);
+  npu_image_free(&e.got);
+  npu_memory_free(&e.mem);
+  return ok;
+}

@@ -1,0 +1,36 @@
+/* Merging per-core findings into a report, and printing it. */
+#ifndef REDELTA_NPU_REPORT_H
+#define REDELTA_NPU_REPORT_H
+
+#include "model.h"
+
+struct rd_npu_report {
+  rd_npu_finding *list;
+  size_t count, capacity;
+  char summary[256];
+  uint64_t instructions, schedules;
+  bool capped;
+};
+
+rd_npu_report *npu_report_new(void);
+__attribute__((format(printf, 2, 3))) void npu_report_summary(rd_npu_report *r, const char *format, ...);
+/* Merges the findings of all cores in core order and adds the races between cores. */
+bool npu_report_collect(rd_npu_report *r, const rd_npu_launch *l, const rd_npu_core *cores, uint32_t count);
+/* Is this the first core with a finding of these sites and kind? */
+bool npu_report_is_first(const rd_npu_core *cores, uint32_t core, uint32_t index);
+/* All schedules with few deviations; findings go to the cores. */
+bool npu_explore(rd_npu_report *r, const rd_npu_options *o, rd_npu_core *cores, uint32_t count,
+                 const gm_image *before);
+
+/* Growing text; ok turns false when memory is missing. */
+typedef struct text {
+  char *data;
+  size_t used, capacity;
+  bool ok;
+} text;
+__attribute__((format(printf, 2, 3))) void text_add(text *t, const char *format, ...);
+void text_json(text *t, const char *string); /* quoted and escaped; NULL gives null */
+void text_number(text *t, double value);     /* JSON number, or a string when not finite */
+char *text_take(text *t);
+
+#endif

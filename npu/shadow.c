@@ -1,0 +1,174 @@
+#include "shadow.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool npu_shadow_init(shadow *s, const rd_npu_launch *l) {
+  memset(s, 0, sizeof *s);
+  s->launch = l;
+  const rd_npu_arch_info *a = rd_npu_arch_get(l->arch);
+  bool ok = true;
+  for (unsigned b = 1; b < RD_NPU_BUFFERS; b++) {
+    s->granules[b] = a->capacity[b] / GRANULE;
+    s->local[b] = calloc(s->granules[b], sizeof(granule));
+    ok = ok && s->local[b];
+  }
+  s->gm = calloc(l->tensor_count + 1, sizeof *s->gm);
+  for (uint32_t t = 0; ok && s->gm && t < l->tensor_count; t++) {
+    uint64_t granules = npu_tensor_padded(&l->tensors[t]) / GRANULE;
+    s->gm[t].page_count = (granules + PAGE_GRANULES - 1) / PAGE_GRANULES;
+    s->gm[t].pages = calloc(s->gm[t].page_count, sizeof *s->gm[t].pages);
+    ok = s->gm[t].pages != NULL;
+  }
+  return ok && s->gm;
+}
+
+static void drop_pages(shadow *s) {
+  for (uint32_t t = 0; s->gm && t < s->launch->tensor_count; t++)
+    for (uint64_t p = 0; s->gm[t].pages && p < s->gm[t].page_count; p++) {
+      free(s->gm[t].pages[p]);
+      s->gm[t].pages[p] = NULL;
+    }
+}
+
+void npu_shadow_reset(shadow *s) {
+  for (unsigned b = 1; b < RD_NPU_BUFFERS; b++) memset(s->local[b], 0, s->granules[b] * sizeof(granule));
+  drop_pages(s);
+}
+
+void npu_shadow_free(shadow *s) {
+  if (!s->launch) return;
+  drop_pages(s);
+  for (uint32_t t = 0; s->gm && t < s->launch->tensor_count; t++) free(s->gm[t].pages);
+  free(s->gm);
+  for (unsigned b = 0; b < RD_NPU_BUFFERS; b++) free(s->local[b]);
+  memset(s, 0, sizeof *s);
+}
+
+static granule *new_page(const rd_npu_tensor *t, uint64_t first) {
+  granule *page = calloc(PAGE_GRANULES, sizeof *page);
+  if (!page || !(t->mode & RD_NPU_IN)) return page;
+  for (uint64_t g = 0; g < PAGE_GRANULES; g++) {
+    uint64_t at = (first + g) * GRANULE;
+    if (at + GRANULE <= t->bytes)
+      page[g].init = UINT32_MAX;
+    else if (at < t->bytes)
+      page[g].init = (1u << (t->bytes - at)) - 1;
+  }
+  return page;
+}
+
+granule *npu_shadow_at(shadow *s, unsigned buffer, uint32_t tensor, uint64_t index) {
+  if (buffer != RD_NPU_GM) return &s->local[buffer][index];
+  gm_shadow *g = &s->gm[tensor];
+  uint64_t page = index / PAGE_GRANULES;
+  if (!g->pages[page])
+    g->pages[page] = new_page(&s->launch->tensors[tensor], page * PAGE_GRANULES);
+  return g->pages[page] ? g->pages[page] + index % PAGE_GRANULES : NULL;
+}
+
+/* Is byte `at` initialised?  Input tensors have no pages: their bytes decide. */
+static bool is_init(shadow *s, const operand *o, uint64_t at, bool *failed) {
+  if (o->buffer == RD_NPU_GM && !(s->launch->tensors[o->tensor].mode & RD_NPU_OUT))
+    return at < s->launch->tensors[o->tensor].bytes;
+  granule *g = npu_shadow_at(s, o->buffer, o->tensor, at / GRANULE);
+  if (!g) {
+    *failed = true;
+    return false;
+  }
+  return g->init >> (at % GRANULE) & 1;
+}
+
+static bool all_init(shadow *s, const operand *o, uint64_t begin, uint64_t end, bool *failed) {
+  if (o->buffer == RD_NPU_GM && !(s->launch->tensors[o->tensor].mode & RD_NPU_OUT))
+    return end <= s->launch->tensors[o->tensor].bytes;
+  while (begin < end) {
+    granule *g = npu_shadow_at(s, o->buffer, o->tensor, begin / GRANULE);
+    if (!g) {
+      *failed = true;
+      return false;
+    }
+    uint64_t stop = (begin / GRANULE + 1) * GRANULE, n = (stop < end ? stop : end) - begin;
+    uint32_t mask = n == 32 ? UINT32_MAX : (uint32_t)(((1ull << n) - 1) << begin % GRANULE);
+    if ((g->init & mask) != mask) return false;
+    begin += n;
+  }
+  return true;
+}
+
+/* Byte of the source that lands in byte b of a unit of the destination; -1: padding. */
+static int64_t source_byte(const insn *i, const operand *src, uint64_t b) {
+  if (npu_ops[i->op].class == CLASS_LOAD && i->load.transpose) {
+    uint64_t e = b / 2;
+    return (int64_t)((e % 16 * 16 + e / 16) * 2 + b % 2);
+  }
+  if (npu_ops[i->op].class == CLASS_CC_UB)
+    return (int64_t)(b / type_size(i->type_dst) * type_size(i->type_src));
+  return b < src->bytes ? (int64_t)b : -1;
+}
+
+bool npu_shadow_move(shadow *s, const insn *i, const operand *src, const operand *dst) {
+  bool failed = false;
+  for (uint64_t u = 0; u < dst->units && !failed; u++) {
+    uint64_t from = src->base + u * src->stride, to = dst->base + u * dst->stride;
+    bool padded = dst->bytes > src->bytes && npu_ops[i->op].class == CLASS_ALIGN;
+    if (!padded && all_init(s, src, from, from + src->bytes, &failed)) continue;
+    for (uint64_t b = 0; b < dst->bytes && !failed; b++) {
+      int64_t at = source_byte(i, src, b);
+      if (at >= 0 && is_init(s, src, from + (uint64_t)at, &failed)) continue;
+      granule *g = npu_shadow_at(s, dst->buffer, dst->tensor, (to + b) / GRANULE);
+      if (!g)
+        failed = true;
+      else
+        g->init &= ~(1u << (to + b) % GRANULE);
+    }
+  }
+  return !failed;
+}
+
+/* ---- byte ranges of a GM tensor ------------------------------------------------------------------ */
+
+bool npu_ranges_add(range_set *s, range r) {
+  if (r.begin >= r.end) return true;
+  if (s->count) { /* the common case: the next row of the same copy */
+    range *last = &s->list[s->count - 1];
+    if (r.begin <= last->end && r.end >= last->begin && r.site == last->site) {
+      if (r.begin < last->begin) last->begin = r.begin;
+      if (r.end > last->end) last->end = r.end;
+      return true;
+    }
+  }
+  if (s->count == s->capacity) {
+    size_t before = s->count;
+    npu_ranges_merge(s);
+    if (s->count * 2 > before || !s->capacity) {
+      size_t capacity = s->capacity ? s->capacity * 2 : 64;
+      range *list = realloc(s->list, capacity * sizeof *list);
+      if (!list) return false;
+      s->list = list;
+      s->capacity = capacity;
+    }
+  }
+  s->list[s->count++] = r;
+  return true;
+}
+
+static int by_begin(const void *x, const void *y) {
+  const range *a = x, *b = y;
+  if (a->begin != b->begin) return a->begin < b->begin ? -1 : 1;
+  if (a->end != b->end) return a->end < b->end ? -1 : 1;
+  return a->site < b->site ? -1 : a->site > b->site;
+}
+
+void npu_ranges_merge(range_set *s) {
+  if (s->count < 2) return;
+  qsort(s->list, s->count, sizeof *s->list, by_begin);
+  size_t n = 0;
+  for (size_t i = 1; i < s->count; i++) {
+    if (s->list[i].begin <= s->list[n].end) {
+      if (s->list[i].end > s->list[n].end) s->list[n].end = s->list[i].end;
+    } else
+      s->list[++n] = s->list[i];
+  }
+  s->count = n + 1;
+}
