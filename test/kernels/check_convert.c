@@ -76,7 +76,7 @@ static void convert_all(harness *h, const rdi_kernel_entry *const *entries, int 
   }
   for (int d = 0; d < 3; d++)
     for (int64_t i = 0; i < 301 + 20 * h->repeat; i++, index++) { /* lengths 0..300, then the most */
-      if (h->only_case >= 0 && h->only_case != index) continue;
+      if (harness_skips(h, index)) continue;
       const rd_dtype type = dtypes[d];
       const int64_t n = i <= 300 ? i : MAX_N;
       rng g = {.s = h->seed * 1000003u + (uint64_t)index};

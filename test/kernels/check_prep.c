@@ -164,7 +164,7 @@ void check_prep(harness *h, const rdi_kernel_entry *const *entries, int count) {
     buffer_make(&buffers[i], sizeof(float) * (MAX_K + GAP) * (N + 1));
   for (const int16_t *K = shape_K; *K != 0; K++)
     for (int i = 0; i < (h->all ? 1000 : 40 * h->repeat); i++, index++) {
-      if (h->only_case >= 0 && h->only_case != index) continue;
+      if (harness_skips(h, index)) continue;
       rng g = {.s = h->seed * 1000003u + (uint64_t)index};
       x.K = *K, x.index = index;
       draw_prep(&x, &g);

@@ -1,0 +1,262 @@
+/* The harness must catch what it exists for: each kernel here is the scalar one with one defect, and
+ * the checks must fail it; the same wrapping without a defect must pass. */
+#include "harness.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include "kernels/c1.h"
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+typedef enum defect {
+  NO_DEFECT,
+  ORDER_OF_SUM,     /* one running sum */
+  ONE_ULP,          /* in the last row of the last token */
+  PAST_END,         /* writes one element after u */
+  WRITES_GAP,       /* writes the native row's element K */
+  READS_GAP,        /* adds the native row's element K to a sum */
+  READS_OUT,        /* takes the state from s_out */
+  WRITES_IN,        /* works in s_in although it is read-only */
+  FUSED_DECAY,      /* one rounding too few: fma(a, S, u k) */
+  UPDATES_PADS,     /* an infinite u makes the pads NaN */
+  FORGETS_PADS,     /* a sum that is -0 stays -0 */
+  NO_LAST_UPDATE,   /* the state after the last token is missing */
+  LOSES_NAN,        /* NaN becomes 0 */
+  FLUSHES,          /* subnormal results become 0 */
+  NULL_OUTPUT,      /* writes o though it is not wanted */
+  ENVIRONMENT,      /* leaves another rounding mode */
+  ILLEGAL,          /* stops as an instruction does that the machine lacks */
+  SCRATCH_OVERRUN,  /* uses one float more scratch than it asked for */
+  DEFECTS
+} defect;
+
+static defect now;
+
+/* ---- rows, one row at a time in a copy with pads ---- */
+
+static float sum(const float *s, const float *b, int64_t K, int64_t Kp) {
+  if (now == ORDER_OF_SUM) {
+    float p = s[0] * b[0];
+    for (int64_t c = 1; c < K; c++) p = fmaf(s[c], b[c], p);
+    return p;
+  }
+  if (now != FORGETS_PADS) return rdi_dot16(s, b, Kp);
+  float p[16];
+  for (int r = 0; r < 16; r++) p[r] = s[r] * b[r];
+  for (int64_t c = 16; c < K; c++) p[c % 16] = fmaf(s[c], b[c], p[c % 16]);
+  return rdi_tree16(p);
+}
+
+static float update(float u, float k, float a, float s) {
+  float x = now == FUSED_DECAY ? fmaf(a, s, u * k) : fmaf(u, k, a * s);
+  if (now == LOSES_NAN && isnan(x)) x = 0;
+  if (now == FLUSHES && fabsf(x) < 0x1p-126f) x = 0;
+  return x;
+}
+
+static void environment(void) {
+#if defined(__x86_64__)
+  _mm_setcsr(_mm_getcsr() | 0x6000);
+#elif defined(__aarch64__)
+  uint64_t fpcr;
+  __asm__ volatile("mrs %0, fpcr" : "=r"(fpcr));
+  __asm__ volatile("msr fpcr, %0" : : "r"(fpcr | 3u << 22));
+#endif
+}
+
+static void one_row(const rdi_rows_args *x, int64_t r, float *s) {
+  for (int64_t t = 0; t < x->n; t++) {
+    const int64_t at = t * x->Kp;
+    float u = x->beta[t] * (x->v[t * x->v_stride + r] - sum(s, x->kt + at, x->K, x->Kp));
+    if (now == ONE_ULP && r + 1 == x->R && t + 1 == x->n)
+      u = rdi_f32_from_bits(rdi_f32_bits(u) ^ 1u);
+    x->u[t * x->u_stride + r] = u;
+    if (now == PAST_END) x->u[t * x->u_stride + r + 1] = u;
+    if (x->o != NULL || now == NULL_OUTPUT)
+      x->o[t * x->o_stride + r] = fmaf(u, x->kq[t], sum(s, x->qt + at, x->K, x->Kp));
+    if (now == NO_LAST_UPDATE && t + 1 == x->n) break;
+    const int64_t end = now == UPDATES_PADS ? x->Kp : x->K;
+    for (int64_t c = 0; c < end; c++) s[c] = update(u, x->k[at + c], x->a[at + c], s[c]);
+  }
+}
+
+static void broken_rows(const rdi_rows_args *x) {
+  float s[RDI_MAX_DIM] = {0};
+  for (int64_t r = 0; r < x->R; r++) {
+    const float *in = x->s_in + r * x->in_stride;
+    float *out = x->s_out != NULL ? x->s_out + r * x->out_stride : NULL;
+    memcpy(s, now == READS_OUT && out != NULL ? out : in, (size_t)x->K * sizeof *s);
+    if (now == READS_GAP) s[0] += 0 * in[x->K];
+    one_row(x, r, s);
+    if (now == WRITES_IN) memcpy((float *)(uintptr_t)in, s, (size_t)x->K * sizeof *s);
+    if (out != NULL) memcpy(out, s, (size_t)x->K * sizeof *s);
+    if (now == WRITES_GAP && out != NULL) out[x->K] = 0;
+    for (int64_t c = x->K; c < x->Kp; c++) s[c] = 0;
+  }
+  if (now == SCRATCH_OVERRUN) x->scratch[x->Kp] = 0;
+  if (now == ENVIRONMENT) environment();
+  if (now == ILLEGAL) raise(SIGILL);
+}
+
+static int64_t broken_scratch(int64_t R, int64_t K) {
+  (void)R;
+  return round_up(K, 16);
+}
+
+/* ---- the same on transposed tiles of 8 lanes ---- */
+
+enum { LANES = 8 };
+
+static void broken_pack(float *tile, const float *s, int64_t stride, int64_t R, int64_t K) {
+  const int64_t Rp = round_up(R, LANES);
+  for (int64_t c = 0; c < K; c++)
+    for (int64_t r = 0; r < (now == FORGETS_PADS ? R : Rp); r++)
+      tile[c * Rp + r] = r < R ? s[r * stride + c] : 0;
+}
+
+static void broken_unpack(float *s, int64_t stride, const float *tile, int64_t R, int64_t K) {
+  const int64_t Rp = round_up(R, LANES), end = now == WRITES_GAP ? K + 1 : K;
+  for (int64_t r = 0; r < R; r++)
+    for (int64_t c = 0; c < end; c++) s[r * stride + c] = tile[(c < K ? c : 0) * Rp + r];
+}
+
+static void transposed_rows(const rdi_rows_args *x) {
+  float s[RDI_MAX_DIM] = {0};
+  for (int64_t r = 0; r < x->R; r++) {
+    for (int64_t c = 0; c < x->K; c++) s[c] = x->s_in[c * x->in_stride + r];
+    one_row(x, r, s);
+    for (int64_t c = 0; x->s_out != NULL && c < x->K; c++) x->s_out[c * x->out_stride + r] = s[c];
+  }
+}
+
+/* ---- commit ---- */
+
+static void broken_commit(const rdi_commit_args *x) {
+  float s[RDI_MAX_DIM];
+  for (int64_t r = 0; r < x->R; r++) {
+    const float *in = x->s_in + r * x->in_stride;
+    float *out = x->s_out + r * x->out_stride;
+    memcpy(s, now == READS_OUT ? out : in, (size_t)x->K * sizeof *s);
+    for (int64_t i = 0; i < x->m; i++) {
+      const int64_t m = now == ORDER_OF_SUM ? x->m - 1 - i : i;
+      for (int64_t c = 0; c < x->K; c++)
+        s[c] = update(x->u[m * x->u_stride + r], x->k[m * x->Kp + c],
+                      x->a == NULL ? 1 : x->a[m * x->Kp + c], s[c]);
+    }
+    memcpy(out, s, (size_t)x->K * sizeof *s);
+    if (now == WRITES_GAP) out[x->K] = 0;
+    if (now == WRITES_IN) memcpy((float *)(uintptr_t)in, s, (size_t)x->K * sizeof *s);
+  }
+  if (now == ENVIRONMENT) environment();
+}
+
+/* ---- prep: the scalar kernel's results, spoiled afterwards ---- */
+
+static const rdi_kernel_entry *scalar(rdi_slot slot) {
+  for (int32_t i = 0; i < rdi_registry_count(); i++)
+    if (rdi_registry_entry(i)->slot == slot) return rdi_registry_entry(i);
+  exit(3);
+}
+
+static void broken_prep(const rdi_prep_args *x) {
+  rdi_prep_args y = *x;
+  if (now == ORDER_OF_SUM) y.eps = 0; /* the root's argument is another one */
+  if (now == LOSES_NAN && y.gate == RD_GATE_SOFTPLUS) y.gate = RD_GATE_LOG;
+  scalar(RDI_SLOT_prep)->prep(&y);
+  const int64_t last = (x->n - 1) * x->Kp;
+  for (int64_t t = 0; t < x->n; t++) {
+    float *b = &x->beta_out[t];
+    if (now == ONE_ULP && t + 1 == x->n) *b = rdi_f32_from_bits(rdi_f32_bits(*b) ^ 1u);
+    if (now == FUSED_DECAY) *b = rdi_f32_from_bf16(rdi_bf16_from_f32(*b)); /* beta in 16 bits */
+  }
+  for (int64_t c = 0; c < x->Kp; c++) {
+    if (now == FLUSHES && fabsf(x->a_out[last + c]) < 0x1p-126f) x->a_out[last + c] = 0;
+    if (now == UPDATES_PADS && c >= x->K) x->a_out[last + c] = 1;
+  }
+  if (now == PAST_END) x->kq_out[x->n] = 0;
+  if (now == ENVIRONMENT) environment();
+}
+
+/* ---- widen and narrow ---- */
+
+static void broken_widen(float *dst, const void *src, rd_dtype type, int64_t n) {
+  scalar(RDI_SLOT_widen)->widen(dst, src, type, n);
+  if (now == PAST_END) dst[n] = 0;
+  if (now == READS_GAP && n > 0) dst[n - 1] += 0 * (float)((const volatile uint16_t *)src)[n];
+  for (int64_t i = 0; i < n; i++) {
+    if (now == FLUSHES && fabsf(dst[i]) < 0x1p-126f) dst[i] = 0;
+    if (now == LOSES_NAN && isnan(dst[i])) dst[i] = 0;
+  }
+}
+
+static void broken_narrow(void *dst, rd_dtype type, const float *src, int64_t n) {
+  scalar(RDI_SLOT_narrow)->narrow(dst, type, src, n);
+  uint16_t *h = dst;
+  if (now == PAST_END) ((char *)dst)[(size_t)n * (type == RD_F32 ? 4 : 2)] = 0;
+  for (int64_t i = 0; i < n && type != RD_F32; i++) {
+    if (now == ONE_ULP && type == RD_BF16) h[i] = (uint16_t)(rdi_f32_bits(src[i]) >> 16);
+    if (now == ORDER_OF_SUM && type == RD_BF16 && !isnan(src[i])) /* ties away from zero */
+      h[i] = (uint16_t)((rdi_f32_bits(src[i]) + 0x8000u) >> 16);
+    if (now == FLUSHES && (h[i] & (type == RD_F16 ? 0x7c00 : 0x7f80)) == 0) h[i] &= 0x8000;
+  }
+  if (now == ENVIRONMENT) environment();
+}
+
+/* ---- the runs ---- */
+
+static const char *const names[DEFECTS] = {
+    "none", "order of the sum", "one ulp", "writes past the end", "writes a gap", "reads a gap",
+    "reads s_out", "writes s_in", "fuses the decay", "updates pads", "forgets pads",
+    "no last update", "loses NaN", "flushes subnormals", "writes a NULL output",
+    "changes the environment", "illegal instruction", "overruns scratch"};
+
+typedef void (*check_fn)(harness *, const rdi_kernel_entry *const *, int);
+
+static void expect(report *r, const rdi_kernel_entry *e, check_fn check, const char *what,
+                   const defect *defects) {
+  for (int i = -1; i < 0 || defects[i] != NO_DEFECT; i++) {
+    now = i < 0 ? NO_DEFECT : defects[i];
+    harness h = {.seed = 1, .isa = RD_ISA_ALL, .only_case = -1, .repeat = 1, .quiet = 1, .self = ""};
+    check(&h, &e, 1);
+    CHECK(r, (h.tally.failed > 0) == (i >= 0), "%s with defect \"%s\": %ld passed, %ld failed", what,
+          names[now], h.tally.passed, h.tally.failed);
+    printf("%-16s %-24s %s after %ld cases\n", what, names[now],
+           h.tally.failed > 0 ? "caught" : "passed", h.tally.passed + h.tally.failed);
+  }
+}
+
+int main(void) {
+  report r = {0};
+  const rdi_kernel_entry rows = {.slot = RDI_SLOT_rows, .isa = RD_ISA_SCALAR, .name = "rows",
+                                 .rows = broken_rows, .tile = RDI_TILE_NATIVE, .lanes = 1,
+                                 .rows_scratch = broken_scratch};
+  const rdi_kernel_entry tiles = {.slot = RDI_SLOT_rows, .isa = RD_ISA_SCALAR, .name = "tiles",
+                                  .rows = transposed_rows, .tile = RDI_TILE_TRANSPOSED, .lanes = LANES,
+                                  .rows_scratch = broken_scratch, .pack = broken_pack,
+                                  .unpack = broken_unpack};
+  const rdi_kernel_entry commit = {.slot = RDI_SLOT_commit, .name = "commit", .commit = broken_commit};
+  const rdi_kernel_entry prep = {.slot = RDI_SLOT_prep, .name = "prep", .prep = broken_prep};
+  const rdi_kernel_entry widen = {.slot = RDI_SLOT_widen, .name = "widen", .widen = broken_widen};
+  const rdi_kernel_entry narrow = {.slot = RDI_SLOT_narrow, .name = "narrow", .narrow = broken_narrow};
+  static const defect of_rows[] = {ORDER_OF_SUM, ONE_ULP, PAST_END, WRITES_GAP, READS_GAP, READS_OUT,
+                                   WRITES_IN, FUSED_DECAY, UPDATES_PADS, FORGETS_PADS, NO_LAST_UPDATE,
+                                   LOSES_NAN, FLUSHES, NULL_OUTPUT, ENVIRONMENT, ILLEGAL,
+                                   SCRATCH_OVERRUN, NO_DEFECT};
+  static const defect of_tiles[] = {ORDER_OF_SUM, ONE_ULP, WRITES_GAP, FORGETS_PADS, NO_LAST_UPDATE,
+                                    NO_DEFECT};
+  static const defect of_commit[] = {ORDER_OF_SUM, WRITES_GAP, READS_OUT, WRITES_IN, FUSED_DECAY,
+                                     LOSES_NAN, FLUSHES, ENVIRONMENT, NO_DEFECT};
+  static const defect of_prep[] = {ORDER_OF_SUM, ONE_ULP, PAST_END, FUSED_DECAY, UPDATES_PADS,
+                                   LOSES_NAN, FLUSHES, ENVIRONMENT, NO_DEFECT};
+  static const defect of_widen[] = {PAST_END, READS_GAP, LOSES_NAN, FLUSHES, NO_DEFECT};
+  static const defect of_narrow[] = {ORDER_OF_SUM, ONE_ULP, PAST_END, FLUSHES, ENVIRONMENT, NO_DEFECT};
+  expect(&r, &rows, check_rows, "rows", of_rows);
+  expect(&r, &tiles, check_rows, "transposed rows", of_tiles);
+  expect(&r, &commit, check_commit, "commit", of_commit);
+  expect(&r, &prep, check_prep, "prep", of_prep);
+  expect(&r, &widen, check_widen, "widen", of_widen);
+  expect(&r, &narrow, check_narrow, "narrow", of_narrow);
+  return report_end(&r);
+}
