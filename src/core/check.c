@@ -193,6 +193,10 @@ typedef struct range {
   uintptr_t lo, hi;
 } range;
 
+static int may_be(const rdi_alias_entry *a, const rdi_alias_entry *b) {
+  return a->same == b->t || a->same2 == b->t;
+}
+
 rd_status rdi_check_alias(rd_context *ctx, const rdi_alias_entry *entries, int count) {
   range at[RDI_ALIAS_MAX];
   if (count > RDI_ALIAS_MAX)
@@ -210,7 +214,7 @@ rd_status rdi_check_alias(rd_context *ctx, const rdi_alias_entry *entries, int c
       if (j == i || (j < i && entries[j].is_output)) continue;
       if (at[j].lo >= at[i].hi || at[i].lo >= at[j].hi) continue; /* an empty range meets nothing */
       if (at[j].lo == at[j].hi) continue;
-      const int allowed = entries[i].same == entries[j].t || entries[j].same == entries[i].t;
+      const int allowed = may_be(&entries[i], &entries[j]) || may_be(&entries[j], &entries[i]);
       if (allowed && rdi_tensor_same(entries[i].t, entries[j].t)) continue;
       return rdi_fail(ctx, RD_E_ALIAS, "%s: an output shares bytes with %s%s", entries[i].name,
                       entries[j].name, allowed ? " (only exactly the same view may)" : "");

@@ -44,7 +44,7 @@ typedef struct rdi_alias_entry {
   const char *name;
   const rd_tensor *t;
   int is_output;
-  const rd_tensor *same; /* may be exactly this view, or NULL */
+  const rd_tensor *same, *same2; /* may be exactly one of these views; NULL: of none */
 } rdi_alias_entry;
 enum { RDI_ALIAS_MAX = 40 }; /* entries of one check */
 rd_status rdi_check_alias(rd_context *ctx, const rdi_alias_entry *entries, int count);
@@ -66,6 +66,10 @@ rd_status rdi_check_snapshots(rd_context *ctx, const char *name, const rdi_seqs 
                               const rdi_states *read, const rdi_states *write,
                               const rdi_states *snapshots, int64_t pad_slot);
 size_t rdi_slot_scratch(int64_t n);
+
+/* Within one pool: no sequence writes the slot that it reads. */
+rd_status rdi_check_apart(rd_context *ctx, const rdi_states *read, const rdi_states *write, int64_t B,
+                          int64_t pad_slot);
 
 /* Views of the usual shapes. dims: positions of b, t, h in the tensor (or -1). */
 rdi_view rdi_view_of(const rd_tensor *t, int b, int tt, int h);

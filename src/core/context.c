@@ -150,6 +150,7 @@ const char *rd_last_error(const rd_context *ctx) { return ctx ? ctx->message : "
 
 const rdi_kernels *rdi_context_kernels(const rd_context *ctx) { return &ctx->kernels; }
 const rd_allocator *rdi_context_allocator(const rd_context *ctx) { return &ctx->allocator; }
+int rdi_context_forced(const rd_context *ctx) { return ctx->pool == NULL; }
 uint32_t rdi_context_isa(const rd_context *ctx) { return ctx->isa; }
 int32_t rd_context_threads(const rd_context *ctx) { return ctx ? ctx->threads : 0; }
 size_t rd_context_reserved(const rd_context *ctx) { return ctx ? ctx->arena_size : 0; }

@@ -18,6 +18,8 @@ rd_status rdi_fail(rd_context *ctx, rd_status status, const char *format, ...)
 
 const rdi_kernels *rdi_context_kernels(const rd_context *ctx);
 const rd_allocator *rdi_context_allocator(const rd_context *ctx);
+/* 1 with the caller's own executor: it gets every slice that the cut can give, however small. */
+int rdi_context_forced(const rd_context *ctx);
 uint32_t rdi_context_isa(const rd_context *ctx); /* the mask in force: usable and allowed */
 
 /* Scratch for this call out of the grow-only arena, 64-byte aligned; requests of one call follow each

@@ -8,10 +8,10 @@
 
 #include "core/context.h"
 
-enum { SLOTS_PER_ENTRY = 512, SLOTS_ALWAYS = 8192 }; /* bitmap up to 512 n + 8192 slots */
+enum { SLOTS_PER_ENTRY = 64, SLOTS_ALWAYS = 8192 }; /* bitmap up to 64 n + 8192 slots */
 
 size_t rdi_slot_scratch(int64_t n) {
-  /* The bitmap (64 bytes an entry); the lists need 8. Any real n fits, since its indices are memory. */
+  /* Bitmap and lists alike need 8 bytes an entry. Any real n fits, since its indices are memory. */
   return n > INT64_MAX / 128 ? SIZE_MAX : (size_t)n * (SLOTS_PER_ENTRY / 8) + SLOTS_ALWAYS / 8 + 128;
 }
 
@@ -143,6 +143,16 @@ rd_status rdi_check_slots(rd_context *ctx, const char *name, const rdi_states *r
     if (r != pad_slot && r != write->index[b] && set_has(&set, (int32_t)r))
       return crossed(ctx, name_of(read, name), b, r);
   }
+  return RD_OK;
+}
+
+rd_status rdi_check_apart(rd_context *ctx, const rdi_states *read, const rdi_states *write, int64_t B,
+                          int64_t pad_slot) {
+  for (int64_t b = 0; b < B; b++)
+    if (slot_of(read, b) == slot_of(write, b) && slot_of(read, b) != pad_slot)
+      return rdi_fail(ctx, RD_E_SLOT_DUPLICATE,
+                      "%s[%" PRId64 "]: slot %" PRId64 " is read and must not be written",
+                      name_of(write, "slots"), b, slot_of(write, b));
   return RD_OK;
 }
 

@@ -1,0 +1,93 @@
+/* Commit and materialize: the accepted prefix of the records applied to states.
+ *   S <- S diag(decay_i) + u_i k_i'    i = 0 .. m-1 */
+#include <string.h>
+
+#include "core/run.h"
+#include "util/checked.h"
+
+static int64_t key_head(const rdi_math *m, int64_t h) {
+  return m->head_map == RD_HEADS_GROUPED ? h / (m->Hv / m->Hk) : h % m->Hk;
+}
+
+static const char *record_at(const rdi_record_view *v, int64_t b, int64_t i, int64_t h) {
+  return rdi_at(v->base, b * v->sb + i * v->st + h * v->sh, v->dtype);
+}
+
+/* k and decay of records i .. i+n-1 as operands, pads +0. A lane keeps what it holds: row blocks and
+ * row groups of one head ask for the same again. */
+static void load_operands(const rdi_item *it, int64_t i, int64_t n) {
+  rdi_lane *lane = it->lane;
+  if (lane->held_b == it->b && lane->held_h == it->h && lane->held_i == i) return;
+  lane->held_b = it->b, lane->held_h = it->h, lane->held_i = i;
+  const rdi_math *m = &it->job->m;
+  const rdi_recs *recs = &it->job->prev;
+  const int64_t hk = key_head(m, it->h);
+  const size_t pad = (size_t)(m->Kp - m->K) * sizeof(float);
+  for (int64_t t = 0; t < n; t++) {
+    float *k = lane->pk + t * m->Kp, *a = lane->pa + t * m->Kp;
+    it->k->widen(k, record_at(&recs->k, it->b, i + t, hk), recs->k.dtype, m->K);
+    memset(k + m->K, 0, pad);
+    if (!recs->decay.base) continue;
+    const int64_t numbers = recs->decay_axis == RD_PER_CHANNEL ? m->K : 1;
+    it->k->widen(a, record_at(&recs->decay, it->b, i + t, it->h), recs->decay.dtype, numbers);
+    for (int64_t c = numbers; c < m->K; c++) a[c] = a[0];
+    memset(a + m->K, 0, pad);
+  }
+}
+
+/* u of records i .. i+n-1, rows [r, r+R) of the item: in place when the records are f32. */
+static const float *load_u(const rdi_item *it, int64_t i, int64_t n, int64_t r, int64_t R,
+                           int64_t *stride) {
+  const rdi_record_view *u = &it->job->prev.u;
+  const char *first = rdi_at((char *)record_at(u, it->b, i, it->h), it->r + r, u->dtype);
+  if (u->dtype == RD_F32) {
+    *stride = u->st;
+    return (const float *)(const void *)first;
+  }
+  *stride = it->lane->Rp;
+  for (int64_t t = 0; t < n; t++)
+    it->k->widen(it->lane->pu + t * it->lane->Rp, first + t * u->st * (int64_t)rd_dtype_size(u->dtype),
+                 u->dtype, R);
+  return it->lane->pu;
+}
+
+void rdi_replay_rows(const rdi_item *it, int64_t m, int64_t r, int64_t R) {
+  const rdi_math *math = &it->job->m;
+  const rdi_rows_at src = rdi_rows_from(it->src, r), dst = rdi_rows_from(it->dst, r);
+  const int plain = rdi_is_plain(src.s) && rdi_is_plain(dst.s);
+  /* A state in another layout or type is widened once, updated, and rounded once. */
+  if (!plain) rdi_load_native(it->k, it->lane->stage, math->Kp, src, R, math->K);
+  rdi_commit_args args = {
+      .R = R,
+      .K = math->K,
+      .Kp = math->Kp,
+      .s_in = plain ? (const float *)(const void *)src.p : it->lane->stage,
+      .s_out = plain ? (float *)(void *)dst.p : it->lane->stage,
+      .in_stride = plain ? src.s->sr : math->Kp,
+      .out_stride = plain ? dst.s->sr : math->Kp,
+      .k = it->lane->pk,
+      .a = it->job->prev.decay.base ? it->lane->pa : NULL,
+      .next = plain ? it->next : NULL,
+  };
+  for (int64_t i = 0; i < m; i += RDI_TOKENS) {
+    args.m = rdi_min64(m - i, RDI_TOKENS);
+    load_operands(it, i, args.m);
+    args.u = load_u(it, i, args.m, r, R, &args.u_stride);
+    it->k->commit(&args);
+    args.s_in = args.s_out;
+    args.in_stride = args.out_stride;
+  }
+  if (!plain) rdi_store_native(it->k, dst, it->lane->stage, math->Kp, R, math->K);
+}
+
+void rdi_replay_item(const rdi_item *it) {
+  const int64_t m = it->job->accepted[it->b];
+  if (!it->src.p || !it->dst.p) return; /* pad slot */
+  if (m == 0) {
+    rdi_copy_rows(it->k, it->dst, it->src, it->lane->stage, it->R, it->job->m.K, it->job->m.Kp);
+    return;
+  }
+  const int whole = m <= RDI_TOKENS && rdi_is_plain(it->src.s) && rdi_is_plain(it->dst.s);
+  const int64_t step = whole ? it->R : RDI_SUB_ROWS;
+  for (int64_t r = 0; r < it->R; r += step) rdi_replay_rows(it, m, r, rdi_min64(step, it->R - r));
+}
