@@ -30,6 +30,7 @@ RDI_INLINE void eight(int kind, int full, __m256i m, int half, const char *in, c
     float *to = (float *)(void *)(out + 4 * r * stride);
     __m256 s = full ? _mm256_loadu_ps(from) : _mm256_maskload_ps(from, m);
     if (kind & UPDATE) s = _mm256_fmadd_ps(u[r], k, _mm256_mul_ps(a, s));
+    if ((kind & UPDATE) && !full) s = _mm256_and_ps(s, _mm256_castsi256_ps(m)); /* inf 0 at pads */
     if ((kind & STORE) && full) _mm256_storeu_ps(to, s);
     if ((kind & STORE) && !full) _mm256_maskstore_ps(to, m, s);
     if (kind & DOTS) {
