@@ -59,22 +59,23 @@ static void crowd(rd_context *cx, const data *d, const alone *w) {
   }
   callopt o = {.layout = rng_int(0, 1) ? RD_PADDED : RD_PACKED, .extra_T = rng_int(0, 3)};
   o.len_type = rng_int(0, 1) ? RD_I32 : RD_I64;
-  pool *from = pool_make(p, slots, 5), *to = pool_make(p, slots, 9);
+  pool *pl = pool_make(p, slots, 5);
   for (int64_t i = 0; i < B; i++) {
     int64_t s = rng_int(-1, d->n - 1);
     pc[i] = s < 0 ? (piece){-1, 0, rng_int(0, 3)} : (piece){s, 0, d->s[s].len};
     idx[i] = s < 0 ? p->pad_slot : free_slot[i];
-    if (s >= 0) pool_put(from, idx[i], d->s[s].S0);
+    if (s >= 0) pool_put(pl, idx[i], d->s[s].S0);
     if (pc[i].len > C) C = pc[i].len;
   }
   call *c = call_make(d, pc, B, &o);
   recs *x = recs_make(p, B, C + rng_int(0, 4));
-  rd_slots a = pool_view(from, B, idx), b = pool_view(to, B, idx);
-  mem_readonly(from->t.b);
-  void *before = blk_copy(to->t.b);
-  bool ok = do_prefill(cx, c, &a, &b);
+  rd_slots at = pool_view(pl, B, idx);
+  void *before = blk_copy(pl->t.b);
+  mem_readonly(pl->t.b);
+  bool ok = do_verify(cx, c, &at, x);
+  mem_writable(pl->t.b);
   call_dirty(c);
-  ok = ok && do_verify(cx, c, &a, x);
+  ok = ok && do_prefill(cx, c, &at, &at);
   float *S = fl(data_state_n(d));
   for (int64_t i = 0; ok && i < B; i++) {
     int64_t s = pc[i].seq;
@@ -82,12 +83,12 @@ static void crowd(rd_context *cx, const data *d, const alone *w) {
     float *out = fl(pc[i].len * p->Hv * p->V);
     call_out(c, i, out);
     ck_bits("out", out, w[s].out, pc[i].len * p->Hv * p->V);
-    pool_get(to, idx[i], S);
+    pool_get(pl, idx[i], S);
     ck_bits("state", S, w[s].S, data_state_n(d));
-    pool_allow(to, idx[i], before);
+    pool_allow(pl, idx[i], before);
     compare_records(d, x, i, s, &w[s]);
   }
-  pool_check_rest("slots of nobody", to, before);
+  pool_check_rest("slots of nobody", pl, before);
   mem_release(mark);
 }
 

@@ -89,23 +89,31 @@ static void shared_reader(const rd_problem *p) {
   rest("shared slot: other slots and gaps", &f, to);
 }
 
-/* A pad slot on one side only: starts at zero, or the state is dropped. */
+/* A pad slot on one side only: starts at zero, or the state is dropped. On both sides of different
+ * pools it is both, and the sequence is computed all the same. */
 static void pads_on_one_side(const rd_problem *p) {
   static const int32_t from[B] = {-1, 2, -1, 4}, to[B] = {7, -1, -1, 3};
   fixture f = setup(*p);
   pool *other = pool_make(p, SLOTS, 2);
   void *before = blk_copy(other->t.b);
   rd_slots a = pool_view(f.pl, B, from), b = pool_view(other, B, to);
+  piece pc[B] = {{0, 0, 5}, {1, 0, 3}, {2, 0, 2}, {3, 0, 0}};
+  call *c = call_make(f.d, pc, B, NULL);
   mem_readonly(f.pl->t.b);
-  do_prefill(f.cx, f.c, &a, &b);
+  do_prefill(f.cx, c, &a, &b);
   float *S = fl(data_state_n(f.d)), *out = fl(5 * p->Hv * p->V), *got = fl(5 * p->Hv * p->V);
   c1_run(f.d, 0, 0, 5, S, out, NULL, NULL, NULL);
   round_all(p->state_dtype, S, data_state_n(f.d));
   round_all(p->out_dtype, out, 5 * p->Hv * p->V);
   in_slot("started at zero", &f, other, 7, S);
   in_slot("zero length", &f, other, 3, f.S[3]);
-  call_out(f.c, 0, got);
+  call_out(c, 0, got);
   ck_bits("out of a zero start", got, out, 5 * p->Hv * p->V);
+  memset(S, 0, Z(data_state_n(f.d)) * sizeof(float));
+  c1_run(f.d, 2, 0, 2, S, out, NULL, NULL, NULL);
+  round_all(p->out_dtype, out, 2 * p->Hv * p->V);
+  call_out(c, 2, got);
+  ck_bits("out of a zero start with a dropped end", got, out, 2 * p->Hv * p->V);
   pool_allow(other, 7, before);
   pool_allow(other, 3, before);
   pool_check_rest("dropped states", other, before);
