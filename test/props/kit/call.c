@@ -293,7 +293,7 @@ void recs_check_suffix(const recs *r) {
   for (int i = 0; i < 3; i++) {
     const rd_tensor *t = &all[i]->t;
     if (!t->data) continue;
-    size_t row = Z(t->stride[1]) * rd_dtype_size(t->dtype);
+    size_t row = Z(t->shape[2] * (t->rank == 4 ? t->shape[3] : 1)) * rd_dtype_size(t->dtype);
     for (int64_t b = 0; b < r->B; b++)
       for (int64_t c = r->r.lengths[b]; c < r->C; c++) {
         const unsigned char *at = tb_at(t, b, c, 0, 0);

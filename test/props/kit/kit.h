@@ -35,6 +35,10 @@ void pt_skip(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* What the case is doing just now; printed with a failure. */
 void pt_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 bool pt_broken(void); /* the current case has failed: loops may stop */
+/* Between these two, failures are expected: they are counted instead of reported. */
+void pt_capture(void);
+int pt_captured(void);
+bool pt_teeth(void);
 #define CK(cond, ...)                                                                              \
   do {                                                                                             \
     if (!(cond)) pt_fail(__VA_ARGS__);                                                             \

@@ -11,7 +11,8 @@ int pt_level = PT_STD;
 static struct {
   const char *family, *name;
   uint64_t seed;
-  bool teeth, failed, skipped;
+  bool teeth, failed, skipped, capturing;
+  int captured;
   int lines;
   int64_t bites;
   char note[512];
@@ -32,7 +33,23 @@ void pt_note(const char *fmt, ...) {
   va_end(ap);
 }
 
+void pt_capture(void) {
+  R.capturing = true;
+  R.captured = 0;
+}
+
+int pt_captured(void) {
+  R.capturing = false;
+  return R.captured;
+}
+
+bool pt_teeth(void) { return R.teeth; }
+
 void pt_fail(const char *fmt, ...) {
+  if (R.capturing) {
+    R.captured++;
+    return;
+  }
   R.failed = true;
   if (++R.lines > 4) return;
   printf("  FAIL %s: ", R.name);
