@@ -41,8 +41,8 @@ struct rd_context {
 
 static void *libc_alloc(void *self, size_t size, size_t align) {
   (void)self;
-  void *p = NULL;
-  return posix_memalign(&p, align < sizeof(void *) ? sizeof(void *) : align, size) ? NULL : p;
+  size_t rounded; /* C wants a multiple of the alignment */
+  return rdi_round_up(size, align, &rounded) ? aligned_alloc(align, rounded) : NULL;
 }
 
 static void libc_release(void *self, void *p, size_t size) {
