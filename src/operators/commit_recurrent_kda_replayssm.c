@@ -1,0 +1,68 @@
+/* commit_recurrent_kda_replayssm: applies the accepted prefix of the records to the checkpoint. */
+#include "operators/common.h"
+
+#include <string.h>
+
+void rd_commit_recurrent_kda_replayssm_init(rd_commit_recurrent_kda_replayssm_params *p) {
+  if (p == NULL) return;
+  memset(p, 0, sizeof *p);
+  p->struct_size = sizeof *p;
+}
+
+typedef rd_commit_recurrent_kda_replayssm_params params;
+
+static rd_status prepare(rd_context *ctx, const params *p, rdi_job *job) {
+  rd_status s = rdo_check_struct(ctx, p->struct_size, sizeof *p);
+  if (s == RD_OK) s = rdo_check_block_num(ctx, p->block_num);
+  if (s == RD_OK)
+    s = rdi_check_tensor(ctx, "recurrent_state", &p->recurrent_state, RDI_DT_F32, 4,
+                         (int64_t[]){-1, -1, RDO_DIM, RDO_DIM}, RDI_CONTIGUOUS | RDI_OUTPUT);
+  if (s != RD_OK) return s;
+  const int64_t B = p->recurrent_state.shape[0], N = p->recurrent_state.shape[1];
+  if (B < 1) return rdi_fail(ctx, RD_E_SHAPE, "recurrent_state: expected B > 0, got %lld", (long long)B);
+  if (N < 1 || N > RDO_MAX_HEADS)
+    return rdi_fail(ctx, RD_E_HEADS, "recurrent_state: expected 1 to %d heads, got %lld", RDO_MAX_HEADS,
+                    (long long)N);
+  s = rdi_check_tensor(ctx, "replay_u", &p->replay_u, RDI_DT_F16, 4, (int64_t[]){B, -1, N, RDO_DIM},
+                       RDI_CONTIGUOUS);
+  if (s != RD_OK) return s;
+  const int64_t C = p->replay_u.shape[1], shape[4] = {B, C, N, RDO_DIM};
+  s = rdi_check_tensor(ctx, "replay_k", &p->replay_k, RDI_DT_F16, 4, shape, RDI_CONTIGUOUS);
+  if (s == RD_OK)
+    s = rdi_check_tensor(ctx, "replay_decay", &p->replay_decay, RDI_DT_F32, 4, shape, RDI_CONTIGUOUS);
+  if (s == RD_OK)
+    s = rdi_check_tensor(ctx, "num_accepted_tokens", &p->num_accepted_tokens, RDI_DT_I32, 1, (int64_t[]){B},
+                         RDI_CONTIGUOUS);
+  if (s == RD_OK)
+    s = rdi_check_range(ctx, "num_accepted_tokens", &p->num_accepted_tokens, 0, C, RD_E_ACCEPTED);
+  if (s != RD_OK) return s;
+  const rdi_alias_entry all[] = {
+      RDO_OUT("recurrent_state", &p->recurrent_state),
+      RDO_IN("replay_u", &p->replay_u),
+      RDO_IN("replay_k", &p->replay_k),
+      RDO_IN("replay_decay", &p->replay_decay),
+      RDO_IN("num_accepted_tokens", &p->num_accepted_tokens),
+  };
+  s = rdi_check_alias(ctx, all, (int)(sizeof all / sizeof all[0]));
+  if (s != RD_OK) return s;
+
+  job->verb = RDI_COMMIT;
+  job->block_num = p->block_num;
+  rdo_kda_math(&job->m, N, N, 1.0f, 0.0f, RD_EXACT);
+  job->seq = (rdi_seqs){.B = B};
+  job->initial = job->final = rdo_states(&p->recurrent_state, RD_STATE_VK, NULL, NULL);
+  job->prev = (rdi_recs){rdo_record(&p->replay_u), rdo_record(&p->replay_k), rdo_record(&p->replay_decay),
+                         RD_PER_CHANNEL, C};
+  job->accepted = p->num_accepted_tokens.data;
+  return RD_OK;
+}
+
+rd_status rd_commit_recurrent_kda_replayssm(rd_context *ctx, const params *p) {
+  rd_status s = rdi_enter(ctx);
+  if (s != RD_OK) return s;
+  if (p == NULL) return rdi_leave(ctx, rdi_fail(ctx, RD_E_NULL, "params: must not be NULL"));
+  rdi_job job = {0};
+  s = prepare(ctx, p, &job);
+  if (s == RD_OK) s = rdi_run(ctx, &job);
+  return rdi_leave(ctx, s);
+}
