@@ -76,8 +76,11 @@ static void run(rd_npu_core *c, const insn *i) {
     uint16_t *pending = &c->pending[i->flag.src][i->flag.dst][i->flag.id];
     if (*pending)
       --*pending;
-    else
+    else if (!c->halted) {
       c->halted = true;
+      if (!c->check)
+        finding(c, RD_NPU_DEADLOCK, i, "waits for a flag that no earlier set_flag of the program sets");
+    }
     return;
   }
   if (!c->execute || c->halted) return;
