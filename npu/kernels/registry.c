@@ -3,10 +3,12 @@
 
 #include <string.h>
 
+extern const rd_npu_kernel_desc rd_npu_kernel_chunk_gated_delta_rule;
 extern const rd_npu_kernel_desc rd_npu_kernel_verify_replayssm;
 extern const rd_npu_kernel_desc rd_npu_kernel_commit_replayssm;
 
 static const rd_npu_kernel_desc *const kernels[] = {
+    &rd_npu_kernel_chunk_gated_delta_rule,
     &rd_npu_kernel_verify_replayssm,
     &rd_npu_kernel_commit_replayssm,
     NULL,
