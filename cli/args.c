@@ -1,0 +1,242 @@
+/* Options and messages. SPDX-License-Identifier: Apache-2.0 */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ID_HELP = 1001 };
+
+int cli_fail(const char *command, int status, const char *format, ...) {
+  cli_progress_end();
+  fflush(stdout);
+  fprintf(stderr, "redelta %s: ", command);
+  va_list list;
+  va_start(list, format);
+  vfprintf(stderr, format, list);
+  va_end(list);
+  fputc('\n', stderr);
+  return status;
+}
+
+void cli_warn(const char *command, const char *format, ...) {
+  cli_progress_end();
+  fflush(stdout);
+  fprintf(stderr, "redelta %s: warning: ", command);
+  va_list list;
+  va_start(list, format);
+  vfprintf(stderr, format, list);
+  va_end(list);
+  fputc('\n', stderr);
+}
+
+int cli_finish(const char *command, int status) {
+  cli_progress_end();
+  if (fflush(stdout) != 0 || ferror(stdout)) {
+    return cli_fail(command, CLI_SYSTEM, "cannot write the output: %s", strerror(errno));
+  }
+  return status;
+}
+
+int cli_finish_json(const char *command, int status, json_t *value) {
+  cli_progress_end();
+  if (io_json_print(stdout, value) != IO_OK) {
+    return cli_fail(command, CLI_SYSTEM, "cannot write the output: %s", strerror(errno));
+  }
+  return cli_finish(command, status);
+}
+
+int cli_status_of(rd_status status) {
+  switch (status) {
+  case RD_OK:
+    return CLI_OK;
+  case RD_E_NOMEM:
+  case RD_E_BUSY:
+  case RD_E_ARITHMETIC:
+  case RD_E_EXECUTOR:
+  case RD_E_SYSTEM:
+    return CLI_SYSTEM;
+  default:
+    return CLI_BAD;
+  }
+}
+
+/* ---------------------------------------------------------------- options --------------------- */
+
+static int option_count(const cli_command *command) {
+  int n = 0;
+  while (command->options[n].name != NULL) n++;
+  return n;
+}
+
+void cli_begin(cli_args *args, const cli_command *command, int argc, char **argv) {
+  *args = (cli_args){.command = command, .argc = argc, .argv = argv};
+  int n = option_count(command);
+  struct option *table = calloc((size_t)n + 3, sizeof *table);
+  if (table == NULL) abort(); /* a few hundred bytes at start: nothing sensible is left to do */
+  for (int i = 0; i < n; i++) {
+    const cli_option *o = &command->options[i];
+    table[i] = (struct option){o->name, o->argument != NULL ? required_argument : no_argument, NULL,
+                               o->id};
+  }
+  table[n] = (struct option){"json", no_argument, NULL, CLI_ID_JSON};
+  table[n + 1] = (struct option){"help", no_argument, NULL, ID_HELP};
+  args->table = table;
+  optind = 1;
+  opterr = 0;
+}
+
+static void print_option(const char *name, const char *argument, const char *help) {
+  char left[64];
+  snprintf(left, sizeof left, "%s%s%s%s", name[1] == '\0' ? "-" : "--", name,
+           argument != NULL ? " " : "", argument != NULL ? argument : "");
+  printf("  %-24s ", left);
+  for (const char *c = help; *c != '\0'; c++) {
+    putchar(*c);
+    if (*c == '\n') printf("%27s", "");
+  }
+  putchar('\n');
+}
+
+static void print_help(const cli_command *command) {
+  printf("usage: redelta %s %s%s[options]\n\n%s\n\noptions:\n", command->name, command->operands,
+         command->operands[0] != '\0' ? " " : "", command->summary);
+  for (const cli_option *o = command->options; o->name != NULL; o++) {
+    print_option(o->name, o->argument, o->help);
+  }
+  print_option("json", NULL, "machine-readable output");
+  print_option("help", NULL, "this text");
+  printf("\nexit status: 0 ok, 1 a check failed, 2 bad usage or input, 3 system failure\n");
+}
+
+static int end(cli_args *args, int result) {
+  free(args->table);
+  args->table = NULL;
+  return result;
+}
+
+static int usage(cli_args *args, const char *format, const char *text) {
+  fprintf(stderr, "redelta %s: ", args->command->name);
+  fprintf(stderr, "%s%s; see redelta %s --help\n", format, text, args->command->name);
+  return end(args, CLI_USAGE);
+}
+
+int cli_next(cli_args *args) {
+  int index = -1;
+  int shown = optind;
+  /* "-o" is the only short option of the tool; commands without it refuse it by its id below. */
+  int id = getopt_long(args->argc, args->argv, ":o:", args->table, &index);
+  if (id == -1) {
+    args->operands = args->argv + optind;
+    args->operand_count = args->argc - optind;
+    if (args->operand_count < args->command->min_operands) {
+      return usage(args, "expected ", args->command->operands);
+    }
+    if (args->operand_count > args->command->max_operands) {
+      return usage(args, "unexpected argument ", args->operands[args->command->max_operands]);
+    }
+    return end(args, CLI_END);
+  }
+  const char *text = args->argv[optind - 1 > 0 ? optind - 1 : shown];
+  if (id == ':') return usage(args, "missing argument of ", text);
+  if (id == '?') {
+    char letter[3] = {'-', (char)optopt, '\0'};
+    return usage(args, "unknown option ", optopt > 0 && optopt < 128 ? letter : text);
+  }
+  if (id == 'o') {
+    int known = 0;
+    for (const cli_option *o = args->command->options; o->name != NULL; o++) known |= o->id == 'o';
+    if (!known) return usage(args, "unknown option ", "-o");
+  }
+  if (id == ID_HELP) {
+    print_help(args->command);
+    return end(args, CLI_HELP);
+  }
+  args->value = optarg;
+  args->option = index >= 0 ? ((struct option *)args->table)[index].name : "o";
+  if (id == CLI_ID_JSON) {
+    args->json = 1;
+    return cli_next(args);
+  }
+  return id;
+}
+
+/* ---------------------------------------------------------------- numbers --------------------- */
+
+static int bad_value(const cli_args *args, const char *expected) {
+  cli_fail(args->command->name, 0, "--%s: expected %s, got '%s'", args->option, expected,
+           args->value);
+  return 0;
+}
+
+static int parse_int(const char *text, char until, int64_t *out, const char **after) {
+  char *rest;
+  errno = 0;
+  if (!((text[0] >= '0' && text[0] <= '9') ||
+        (text[0] == '-' && text[1] >= '0' && text[1] <= '9'))) {
+    return 0;
+  }
+  long long value = strtoll(text, &rest, 10);
+  if (errno != 0 || (*rest != '\0' && *rest != until)) return 0;
+  *out = value;
+  *after = rest;
+  return 1;
+}
+
+int cli_int(const cli_args *args, int64_t low, int64_t high, int64_t *out) {
+  const char *after;
+  int64_t value;
+  if (parse_int(args->value, '\0', &value, &after) && value >= low && value <= high) {
+    *out = value;
+    return 1;
+  }
+  char expected[96];
+  snprintf(expected, sizeof expected, "a whole number from %lld to %lld", (long long)low,
+           (long long)high);
+  return bad_value(args, expected);
+}
+
+int cli_seed(const cli_args *args, uint64_t *out) {
+  char *rest;
+  errno = 0;
+  if (args->value[0] >= '0' && args->value[0] <= '9') {
+    unsigned long long value = strtoull(args->value, &rest, 10);
+    if (errno == 0 && *rest == '\0') {
+      *out = value;
+      return 1;
+    }
+  }
+  return bad_value(args, "a whole number from 0 to 2^64-1");
+}
+
+int cli_double(const cli_args *args, double *out) {
+  char *rest;
+  const char *t = args->value;
+  /* strtod would also take leading blanks, hexadecimal and "infinity". */
+  if (t[0] != '\0' && strspn(t, "0123456789+-.eE") == strlen(t)) {
+    errno = 0;
+    double value = strtod(t, &rest);
+    if (*rest == '\0' && (errno == 0 || (value > -1 && value < 1))) {
+      *out = value;
+      return 1;
+    }
+  }
+  return bad_value(args, "a number");
+}
+
+int cli_int_list(const cli_args *args, int64_t low, int64_t high, int64_t *out, int max) {
+  const char *at = args->value;
+  for (int n = 0; n < max; n++) {
+    if (!parse_int(at, ',', &out[n], &at) || out[n] < low || out[n] > high) break;
+    if (*at == '\0') return n + 1;
+    at++;
+  }
+  char expected[128];
+  snprintf(expected, sizeof expected,
+           "at most %d whole numbers from %lld to %lld with commas between", max, (long long)low,
+           (long long)high);
+  return bad_value(args, expected);
+}
