@@ -1,0 +1,111 @@
+/* The built-in pool: every slice once, whatever the number of slices, rounds and threads; fork. */
+#include "unit.h"
+
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "exec/pool.h"
+
+static void *plain_alloc(void *self, size_t size, size_t align) {
+  (void)self;
+  return aligned_alloc(align, (size + align - 1) / align * align);
+}
+
+static void plain_release(void *self, void *p, size_t size) {
+  (void)self;
+  (void)size;
+  free(p);
+}
+
+static const rd_allocator plain = {plain_alloc, plain_release, NULL};
+
+enum { MOST = 100 };
+
+typedef struct counts {
+  atomic_int slice[MOST];
+} counts;
+
+static void count(void *arg, int64_t i) {
+  counts *c = arg;
+  atomic_fetch_add(&c->slice[i], 1);
+}
+
+/* 0 when each of n slices ran exactly once and no other did. */
+static int wrong(rdi_pool *pool, int64_t n) {
+  counts c = {0};
+  rdi_pool_run(pool, count, &c, n);
+  for (int i = 0; i < MOST; i++)
+    if (atomic_load(&c.slice[i]) != (i < n)) return 1;
+  return 0;
+}
+
+static void each_slice_once(void **state) {
+  (void)state;
+  for (int32_t threads = 1; threads <= 16; threads += 5) {
+    rdi_pool *pool;
+    assert_int_equal(rdi_pool_create(&plain, threads, &pool), RD_OK);
+    for (int64_t n = 0; n <= MOST; n++) assert_false(wrong(pool, n));
+    for (int round = 0; round < 2000; round++) assert_false(wrong(pool, 2 + round % 7));
+    rdi_pool_destroy(pool);
+  }
+}
+
+static void slow_threads_wake_late(void **state) {
+  (void)state;
+  rdi_pool *pool;
+  assert_int_equal(rdi_pool_create(&plain, 4, &pool), RD_OK);
+  for (int round = 0; round < 50; round++) {
+    assert_false(wrong(pool, 8));
+    usleep(200); /* longer than the spinning, so that workers sleep in between */
+  }
+  rdi_pool_destroy(pool);
+}
+
+static void in_child(rdi_pool *pool) {
+  for (int round = 0; round < 100; round++)
+    if (wrong(pool, 9)) _exit(1);
+  rdi_pool_destroy(pool);
+  _exit(0);
+}
+
+static void fork_makes_the_pool_anew(void **state) {
+  (void)state;
+  rdi_pool *pool;
+  assert_int_equal(rdi_pool_create(&plain, 3, &pool), RD_OK);
+  assert_false(wrong(pool, 9));
+  for (int child = 0; child < 5; child++) {
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) in_child(pool);
+    int code;
+    assert_int_equal(waitpid(pid, &code, 0), pid);
+    assert_true(WIFEXITED(code));
+    assert_int_equal(WEXITSTATUS(code), 0);
+    assert_false(wrong(pool, 9)); /* the parent's threads are as before */
+  }
+  const pid_t pid = fork(); /* a child that only frees */
+  if (pid == 0) {
+    rdi_pool_destroy(pool);
+    _exit(0);
+  }
+  int code;
+  assert_int_equal(waitpid(pid, &code, 0), pid);
+  assert_int_equal(code, 0);
+  rdi_pool_destroy(pool);
+}
+
+static void counts_cpus(void **state) {
+  (void)state;
+  assert_true(rdi_cpu_count() >= 1);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(each_slice_once),
+      cmocka_unit_test(slow_threads_wake_late),
+      cmocka_unit_test(fork_makes_the_pool_anew),
+      cmocka_unit_test(counts_cpus),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
