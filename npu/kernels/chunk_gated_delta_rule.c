@@ -105,8 +105,8 @@ static void fetch(rd_npu_core *c, const rd_cg_args *a, place p, uint32_t slot) {
   }
 }
 
-/* out[row][*] (f32, expanded) from one block of lanes per 8 rows; lanes = the lane (or lanes to
- * sum) of row j. */
+/* Expand a vector with one f32 lane per row: row 8i+j gets lane j of block i, or the sum of its
+ * lanes 0..j (prefix). */
 static void expand(rd_npu_core *c, uint32_t dst, uint32_t src, uint32_t pad, bool prefix) {
   for (uint32_t j = 0; j < 8; j++) {
     mask(c, MASK_LANE0 * (prefix ? (2u << j) - 1 : 1u << j));
@@ -143,6 +143,12 @@ static void gates(rd_npu_core *c, const rd_cg *w) {
   vexp(F32, UB(UB_EL), UB(UB_EL), groups, 1, 1, 8, 8);
 }
 
+/* Columns 8h..8h+7 of an NZ matrix with `pad` rows, from row 8*group on: one block of 32 bytes per
+ * row, 64 bytes apart. */
+static uint32_t columns(uint32_t m, uint32_t pad, uint32_t h, uint32_t group) {
+  return m + (h / 2) * pad * 64 + (h % 2) * 32 + group * 512;
+}
+
 /* The 8x8 blocks on the diagonal of an NZ matrix [pad,pad]: blocks 0,2,4.. and 1,3,5.. lie at even
  * strides. */
 static uint32_t diagonal(uint32_t m, uint32_t odd) { return m + odd * (8 * 64 + 32); }
@@ -165,8 +171,8 @@ static void decays(rd_npu_core *c, const rd_cg *w) {
   fill(UB_D, 0.0f, pad * pad);
   pipe_barrier(PIPE_V);
   for (uint32_t h = 0; h + 1 < groups; h++)
-    vsub(F32, UB(UB_D + (h / 2) * pad * 64 + (h % 2) * 32 + (h + 1) * 512),
-         UB(UB_G + (h + 1) * 256), UB(UB_GROW + h * 32), groups - h - 1, 2, 1, 0, 16, 8, 0);
+    vsub(F32, UB(columns(UB_D, pad, h, h + 1)), UB(UB_G + (h + 1) * 256), UB(UB_GROW + h * 32),
+         groups - h - 1, 2, 1, 0, 16, 8, 0);
   mask(c, MASK_BELOW);
   for (uint32_t odd = 0; odd < 2; odd++)
     vsub(F32, UB(diagonal(UB_D, odd)), UB(UB_G + odd * 256), UB(UB_GROW + odd * 32), pad / 16, 2, 1,
@@ -177,22 +183,22 @@ static void decays(rd_npu_core *c, const rd_cg *w) {
          diagonal_step(pad));
   mask(c, MASK_ALL);
   for (uint32_t h = 0; h + 1 < groups; h++) {
-    uint32_t part = UB_D + (h / 2) * pad * 64 + (h % 2) * 32 + (h + 1) * 512;
+    uint32_t part = columns(UB_D, pad, h, h + 1);
     vexp(F32, UB(part), UB(part), groups - h - 1, 2, 2, 16, 16);
   }
 }
 
 /* T = (I + A)^-1 by forward substitution, column after column: T_i -= A_ij T_j for all rows i > j
- * at once. A is strictly lower, so rows up to j of the same group of 8 get -0 added.  Row j is
+ * at once. A is strictly lower, so rows up to j of the same group of 8 get a zero added.  Row j is
  * copied first because an instruction may not read a row that another of its repeats writes. */
 static void invert(rd_npu_core *c, const rd_cg *w) {
   uint32_t pad = w->pad;
   for (uint32_t j = 0; j + 1 < pad; j++) {
     uint32_t group = j / 8, rows = pad - group * 8;
-    uint32_t column = UB_A + (j / 16) * pad * 64 + (group % 2) * 32 + group * 512;
+
     pipe_barrier(PIPE_V);
     mask(c, MASK_LANE0 << (j % 8));
-    vcgadd(F32, UB(UB_COL), UB(column), rows, 1, 0, 2);
+    vcgadd(F32, UB(UB_COL), UB(columns(UB_A, pad, group, group)), rows, 1, 0, 2);
     for (uint32_t half = 0; half < 2 && half <= group; half++) {
       mask(c, first_lanes(((group - half) / 2 + 1) * 8));
       vmuls(F32, UB(UB_TJ + half * 32), UB(UB_T + j * 64 + half * 32), -1.0, 1, 2, 2 * pad, 8, 8);
@@ -200,8 +206,8 @@ static void invert(rd_npu_core *c, const rd_cg *w) {
     mask(c, MASK_ALL);
     pipe_barrier(PIPE_V);
     for (uint32_t h = 0; h <= group; h++)
-      vmla(F32, UB(UB_T + (h / 2) * pad * 64 + (h % 2) * 32 + group * 512), UB(UB_COL),
-           UB(UB_TJ + h * 32), rows / 8, 2, 1, 0, 16, 8, 0);
+      vmla(F32, UB(columns(UB_T, pad, h, group)), UB(UB_COL), UB(UB_TJ + h * 32), rows / 8, 2, 1, 0,
+           16, 8, 0);
   }
 }
 
@@ -209,7 +215,7 @@ static void invert(rd_npu_core *c, const rd_cg *w) {
 static void scale_inverse(rd_npu_core *c, const rd_cg *w) {
   uint32_t groups = w->pad / 8;
   for (uint32_t h = 0; h < groups; h++) {
-    uint32_t part = UB_T + (h / 2) * w->pad * 64 + (h % 2) * 32 + h * 512;
+    uint32_t part = columns(UB_T, w->pad, h, h);
     vmul(F32, UB(part), UB(part), UB(UB_BROW + h * 32), groups - h, 2, 2, 0, 16, 16, 0);
   }
 }
