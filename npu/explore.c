@@ -2,7 +2,9 @@
  * All schedules with at most d deviations from eager, fewest deviations first.
  *
  * A schedule is a script of (decision number, choice); running one tells how many choices every later
- * decision had, and each alternative there is a schedule with one deviation more.
+ * decision had, and each alternative there is a schedule with one deviation more.  What a deviation
+ * passes over is deferred until nothing else can move, so one deviation is enough to make any single
+ * operation late.
  */
 #include "report.h"
 

@@ -35,6 +35,8 @@ typedef struct engine {
   bool flag[PIPES][PIPES][FLAG_IDS];
   bool lost_set;
   uint64_t random;
+  uint32_t deferred[PIPES * IN_FLIGHT]; /* operations a deviation passed over: they go last */
+  uint32_t deferred_count;
 } engine;
 
 typedef struct choice {
@@ -124,6 +126,44 @@ static void s_advance(engine *e) {
   e->next++;
 }
 
+static bool is_deferred(const engine *e, uint32_t position) {
+  for (uint32_t n = 0; n < e->deferred_count; n++)
+    if (e->deferred[n] == position) return true;
+  return false;
+}
+
+static unsigned steps(const engine *e, choice *out, bool deferred) {
+  unsigned n = 0;
+  for (unsigned p = 1; p < PIPES; p++)
+    for (unsigned s = 0; s < e->pipe[p].flying; s++) {
+      choice c = {(uint8_t)p, (uint8_t)s, e->pipe[p].fly[s].position};
+      if (is_deferred(e, c.position) != deferred) continue;
+      unsigned at = n++;
+      for (; at && out[at - 1].position > c.position; at--) out[at] = out[at - 1];
+      out[at] = c;
+    }
+  return n;
+}
+
+/* Oldest instruction first, then S, then what a deviation deferred: choice 0 is eager. */
+static unsigned choices(const engine *e, choice out[MAX_CHOICES]) {
+  unsigned n = steps(e, out, false);
+  if (s_can_advance(e)) out[n++] = (choice){RD_NPU_PIPE_S, 0, (uint32_t)e->next};
+  return n + (e->deferred_count ? steps(e, out + n, true) : 0);
+}
+
+/* A deviation: the operations passed over wait until nothing else can move. */
+static void defer(engine *e, const choice *c, unsigned chosen) {
+  for (unsigned n = 0; n < chosen; n++)
+    if (c[n].pipe != RD_NPU_PIPE_S && !is_deferred(e, c[n].position) && e->deferred_count < PIPES * IN_FLIGHT)
+      e->deferred[e->deferred_count++] = c[n].position;
+}
+
+static void forget_deferred(engine *e, uint32_t position) {
+  for (uint32_t n = 0; n < e->deferred_count; n++)
+    if (e->deferred[n] == position) e->deferred[n--] = e->deferred[--e->deferred_count];
+}
+
 static void step(engine *e, unsigned p, unsigned slot) {
   pipe_state *q = &e->pipe[p];
   flight *f = &q->fly[slot];
@@ -131,21 +171,8 @@ static void step(engine *e, unsigned p, unsigned slot) {
   uint32_t units = npu_units(i), half = (units + 1) / 2;
   if (e->mem) npu_execute(e->mem, i, f->step ? half : 0, f->step ? units : half);
   if (f->step++ == 0 && half < units) return;
+  forget_deferred(e, f->position);
   q->fly[slot] = q->fly[--q->flying];
-}
-
-/* Oldest instruction first, S last: choice 0 is eager. */
-static unsigned choices(const engine *e, choice out[MAX_CHOICES]) {
-  unsigned n = 0;
-  for (unsigned p = 1; p < PIPES; p++)
-    for (unsigned s = 0; s < e->pipe[p].flying; s++) {
-      choice c = {(uint8_t)p, (uint8_t)s, e->pipe[p].fly[s].position};
-      unsigned at = n++;
-      for (; at && out[at - 1].position > c.position; at--) out[at] = out[at - 1];
-      out[at] = c;
-    }
-  if (s_can_advance(e)) out[n++] = (choice){RD_NPU_PIPE_S, 0, (uint32_t)e->next};
-  return n;
 }
 
 /* The pipe whose progress the held instruction of pipe p needs; PIPES when it is stuck. */
@@ -194,7 +221,10 @@ static unsigned choose(engine *e, schedule *s, const choice *c, unsigned n) {
     uint32_t d = s->decisions++;
     if (d < s->options_capacity) s->options[d] = (uint8_t)n;
     for (uint32_t k = 0; k < s->script_count; k++)
-      if (s->script[k].at == d) return s->script[k].choice < n ? s->script[k].choice : 0;
+      if (s->script[k].at == d && s->script[k].choice < n) {
+        defer(e, c, s->script[k].choice);
+        return s->script[k].choice;
+      }
     return 0;
   }
   default: return 0;

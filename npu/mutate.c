@@ -1,0 +1,308 @@
+/*
+ * Mutation: which parts of a kernel's synchronisation are needed?
+ *
+ * A mutant is needed when some recorded core of some launch shows a finding without it.  The others
+ * are redundant on these paths; they run with values under lazy and 32 random schedules, and a mutant
+ * that changes a value or hangs there is undetected: a mistake of the checker.
+ */
+#include "mutate.h"
+#include "report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <pthread.h>
+
+#define RANDOM_SCHEDULES 32u
+
+typedef struct mutate_job {
+  rd_npu_mutation *m;
+  recorded *r;
+  uint32_t launches;
+  const rd_npu_options *o;
+  pthread_mutex_t lock;
+  uint32_t done;
+} mutate_job;
+
+typedef struct mutate_worker {
+  checker **chk; /* one per launch */
+  memory *mem;
+  gm_image *image;
+  uint32_t launches;
+} mutate_worker;
+
+static void end_worker(void *user, void *state) {
+  (void)user;
+  mutate_worker *w = state;
+  for (uint32_t n = 0; n < w->launches; n++) {
+    if (w->chk) npu_checker_free(w->chk[n]);
+    if (w->mem) npu_memory_free(&w->mem[n]);
+    if (w->image) npu_image_free(&w->image[n]);
+  }
+  free(w->chk);
+  free(w->mem);
+  free(w->image);
+  free(w);
+}
+
+static void *begin_worker(void *user) {
+  mutate_job *j = user;
+  mutate_worker *w = calloc(1, sizeof *w);
+  if (!w) return NULL;
+  w->launches = j->launches;
+  w->chk = calloc(j->launches, sizeof *w->chk);
+  w->mem = calloc(j->launches, sizeof *w->mem);
+  w->image = calloc(j->launches, sizeof *w->image);
+  bool ok = w->chk && w->mem && w->image;
+  for (uint32_t n = 0; n < j->launches && ok; n++) {
+    w->chk[n] = npu_checker_new(j->r[n].launch);
+    ok = w->chk[n] != NULL;
+  }
+  if (ok) return w;
+  end_worker(j, w);
+  return NULL;
+}
+
+static char *describe(const raw_finding *f, const program *p, uint32_t launch) {
+  char a[400], b[400] = "";
+  npu_site_text(p, f->first.site, a, sizeof a);
+  bool two = f->second.op != OP_COUNT;
+  if (two) npu_site_text(p, f->second.site, b, sizeof b);
+  text t = {0};
+  text_add(&t, "%s: %s at %s", rd_npu_finding_name((rd_npu_finding_kind)f->kind), npu_ops[f->first.op].name, a);
+  if (two) text_add(&t, ", %s at %s", npu_ops[f->second.op].name, b);
+  text_add(&t, " (launch %u)", launch);
+  return text_take(&t);
+}
+
+/* The first finding of a core under the mutant, as text; NULL when there is none. */
+static bool judge_core(mutate_worker *w, const recorded *r, uint32_t launch, const program *p, char **reason) {
+  checker *k = w->chk[launch];
+  finding_list f = {0};
+  (void)r;
+  npu_checker_reset(k);
+  for (size_t n = 0; n < p->count && f.count == 0; n++) npu_checker_step(k, &p->list[n], (uint32_t)n, &f);
+  if (f.count == 0) npu_checker_finish(k, &f);
+  bool ok = !npu_checker_failed(k) && !f.out_of_memory;
+  if (ok && f.count) {
+    *reason = describe(&f.list[0], p, launch);
+    ok = *reason != NULL;
+  }
+  npu_finding_free(&f);
+  return ok;
+}
+
+/* One schedule of a redundant mutant on one launch: the values must be those of the unmutated kernel. */
+static bool run_schedule(mutate_job *j, mutate_worker *w, const mutant *x, uint32_t number, char **reason) {
+  uint32_t n = number % j->launches;
+  const recorded *r = &j->r[n];
+  if (!w->mem[n].gm && !npu_memory_init(&w->mem[n], r->launch)) return false;
+  if (!npu_image_copy(&w->image[n], &r->before)) return false;
+  npu_image_bind(&w->image[n], &w->mem[n]);
+  for (uint32_t c = 0; c < r->count; c++) {
+    program p;
+    if (!npu_mutation_apply(j->m, x, r, c, &p)) {
+      free(p.list);
+      return false;
+    }
+    npu_memory_poison(&w->mem[n]);
+    schedule s = {.kind = number ? RD_NPU_RANDOM : RD_NPU_LAZY, .seed = number * 0x9E3779B97F4A7C15u + c};
+    replay_end end = npu_replay(&p, r->launch, &w->mem[n], &s, NULL, 0);
+    free(p.list);
+    if (end == REPLAY_NO_MEMORY) return false;
+    if (end != REPLAY_DONE) {
+      *reason = strdup(end == REPLAY_STUCK ? "hangs under a schedule" : "sets a set flag under a schedule");
+      return *reason != NULL;
+    }
+  }
+  uint32_t tensor;
+  uint64_t byte;
+  if (npu_image_differs(&r->expected, &w->image[n], &tensor, &byte)) *reason = strdup("changes values under a schedule");
+  return true;
+}
+
+static bool judge(void *user, void *state, uint32_t number) {
+  mutate_job *j = user;
+  mutate_worker *w = state;
+  mutant *x = &j->m->mutants[number];
+  for (uint32_t n = 0; n < j->launches && !x->reason; n++)
+    for (uint32_t c = 0; c < j->r[n].count && !x->reason; c++) {
+      program p;
+      bool ok = npu_mutation_apply(j->m, x, &j->r[n], c, &p) && judge_core(w, &j->r[n], n, &p, &x->reason);
+      free(p.list);
+      if (!ok) return false;
+    }
+  x->needed = x->reason != NULL;
+  for (uint32_t s = 0; s <= RANDOM_SCHEDULES && !x->reason; s++)
+    if (!run_schedule(j, w, x, s, &x->reason)) return false;
+  x->undetected = !x->needed && x->reason;
+  if (!x->reason && !(x->reason = strdup("redundant on these paths"))) return false;
+  if (j->o->progress) {
+    pthread_mutex_lock(&j->lock);
+    j->o->progress(j->o->user, "mutants", ++j->done, j->m->mutant_count);
+    pthread_mutex_unlock(&j->lock);
+  }
+  return true;
+}
+
+static bool record_launch(recorded *r, const rd_npu_launch *l, const rd_npu_options *o, rd_npu_mutation *m, rd_npu_status *s) {
+  run_plan plan = {.execute = false, .check = true, .keep = true};
+  r->launch = l;
+  *s = npu_run_cores(l, o, plan, &r->cores, &r->count);
+  if (*s != RD_NPU_OK) return false;
+  rd_npu_report *report = npu_report_new();
+  bool ok = report && npu_report_collect(report, l, r->cores, r->count);
+  if (ok && report->count) {
+    char *t = rd_npu_report_text(report);
+    snprintf(m->problem, sizeof m->problem, "the unmutated kernel has findings: %s", t ? t : "");
+    free(t);
+    *s = RD_NPU_FINDING;
+  }
+  rd_npu_report_free(report);
+  if (!ok) *s = RD_NPU_NO_MEMORY;
+  if (*s != RD_NPU_OK) return false;
+  memory mem = {0};
+  ok = npu_image_take(&r->before, l) && npu_image_copy(&r->expected, &r->before) && npu_memory_init(&mem, l);
+  for (uint32_t c = 0; ok && c < r->count; c++) {
+    npu_memory_poison(&mem);
+    npu_image_bind(&r->expected, &mem);
+    ok = npu_memory_regs(&mem, r->cores[c].prog.regs);
+    if (ok) npu_replay_plain(&r->cores[c].prog, &mem);
+  }
+  npu_memory_free(&mem);
+  ok = ok && npu_mutation_units(m, r);
+  if (!ok) *s = RD_NPU_NO_MEMORY;
+  return ok;
+}
+
+static void free_recorded(recorded *r) {
+  for (uint32_t c = 0; r->unit_of && c < r->count; c++) free(r->unit_of[c]);
+  free(r->unit_of);
+  npu_free_cores(r->cores, r->count);
+  npu_image_free(&r->before);
+  npu_image_free(&r->expected);
+}
+
+/* ---- results ---------------------------------------------------------------------------------------- */
+
+static const char *op_name(mutation_op what, uint8_t pipe) {
+  static const char *const to[] = {"ALL to S", "ALL to V", "ALL to M", "ALL to MTE1", "ALL to MTE2", "ALL to MTE3", "ALL to FIX"};
+  static const char *const names[] = {"drop edge", "drop set", "drop wait", "wait later", "set earlier", "drop barrier"};
+  return what == ALL_TO_PIPE ? to[pipe] : names[what];
+}
+
+static bool build_view(rd_npu_mutation *m) {
+  m->view = calloc(m->mutant_count + 1, sizeof *m->view);
+  m->view_text = calloc(m->mutant_count + 1, sizeof *m->view_text);
+  if (!m->view || !m->view_text) return false;
+  for (uint32_t n = 0; n < m->mutant_count; n++) {
+    const mutant *x = &m->mutants[n];
+    const unit *u = &m->units[x->unit];
+    text t = {0};
+    if (u->op == OP_pipe_barrier)
+      text_add(&t, "pipe_barrier(%s) at %s", rd_npu_pipe_name(u->src), u->where);
+    else {
+      text_add(&t, "%s_%s ids", rd_npu_pipe_name(u->src), rd_npu_pipe_name(u->dst));
+      for (unsigned id = 0; id < FLAG_IDS; id++)
+        if (u->ids >> id & 1) text_add(&t, " %u", id);
+      text_add(&t, " at %s", u->where);
+      for (uint32_t k = 0; x->op == DROP_EDGE && k < m->unit_count; k++)
+        if (k != x->unit && m->units[k].op != OP_pipe_barrier && m->units[k].edge == x->unit)
+          text_add(&t, " + %s", m->units[k].where);
+    }
+    m->view_text[n] = text_take(&t);
+    if (!m->view_text[n]) return false;
+    m->view[n] = (rd_npu_mutant){op_name(x->op, x->pipe), m->view_text[n], x->needed, x->undetected, x->reason};
+    m->needed += x->needed;
+    m->undetected += x->undetected;
+    m->redundant += !x->needed && !x->undetected;
+  }
+  return true;
+}
+
+rd_npu_status rd_npu_mutate(const rd_npu_launch *launches, uint32_t launch_count, const rd_npu_options *options,
+                            rd_npu_mutation **result) {
+  static const rd_npu_options defaults = {.size = sizeof(rd_npu_options)};
+  const rd_npu_options *o = options ? options : &defaults;
+  rd_npu_mutation *m = calloc(1, sizeof *m);
+  if (result) *result = m;
+  if (!m || !result) {
+    free(m);
+    return RD_NPU_NO_MEMORY;
+  }
+  rd_npu_status s = launch_count ? RD_NPU_OK : RD_NPU_BAD_INPUT;
+  for (uint32_t n = 0; n < launch_count && s == RD_NPU_OK; n++) {
+    const char *problem = npu_launch_problem(&launches[n], options);
+    if (!problem) continue;
+    snprintf(m->problem, sizeof m->problem, "invalid launch %u: %s", n, problem);
+    s = RD_NPU_BAD_INPUT;
+  }
+  if (s != RD_NPU_OK) return s;
+  mutate_job j = {.m = m, .launches = launch_count, .o = o, .r = calloc(launch_count, sizeof *j.r)};
+  if (!j.r) return RD_NPU_NO_MEMORY;
+  for (uint32_t n = 0; n < launch_count && s == RD_NPU_OK; n++) record_launch(&j.r[n], &launches[n], o, m, &s);
+  bool locked = s == RD_NPU_OK && pthread_mutex_init(&j.lock, NULL) == 0;
+  if (s == RD_NPU_OK &&
+      !(locked && npu_mutation_mutants(m, &launches[0]) &&
+        npu_parallel(o->threads ? o->threads : 1, m->mutant_count, &j, begin_worker, judge, end_worker) && build_view(m)))
+    s = RD_NPU_NO_MEMORY;
+  if (locked) pthread_mutex_destroy(&j.lock);
+  for (uint32_t n = 0; n < launch_count; n++) free_recorded(&j.r[n]);
+  free(j.r);
+  return s == RD_NPU_OK && m->undetected ? RD_NPU_FINDING : s;
+}
+
+size_t rd_npu_mutation_count(const rd_npu_mutation *m) { return m && m->view ? m->mutant_count : 0; }
+const rd_npu_mutant *rd_npu_mutation_get(const rd_npu_mutation *m, size_t i) {
+  return i < rd_npu_mutation_count(m) ? &m->view[i] : NULL;
+}
+void rd_npu_mutation_totals(const rd_npu_mutation *m, uint64_t *needed, uint64_t *redundant, uint64_t *undetected) {
+  *needed = m->needed;
+  *redundant = m->redundant;
+  *undetected = m->undetected;
+}
+
+char *rd_npu_mutation_text(const rd_npu_mutation *m) {
+  text t = {0};
+  if (m->problem[0]) text_add(&t, "%s\n", m->problem);
+  for (size_t n = 0; n < rd_npu_mutation_count(m); n++) {
+    const rd_npu_mutant *x = &m->view[n];
+    text_add(&t, "%-10s %-12s %s: %s\n", x->needed ? "needed" : x->undetected ? "UNDETECTED" : "redundant", x->what, x->unit,
+             x->reason);
+  }
+  text_add(&t, "mutation: %llu needed, %llu redundant, %llu undetected\n", (unsigned long long)m->needed,
+           (unsigned long long)m->redundant, (unsigned long long)m->undetected);
+  return text_take(&t);
+}
+
+char *rd_npu_mutation_json(const rd_npu_mutation *m) {
+  text t = {0};
+  text_add(&t, "{\"problem\": ");
+  text_json(&t, m->problem[0] ? m->problem : NULL);
+  text_add(&t, ", \"mutants\": [");
+  for (size_t n = 0; n < rd_npu_mutation_count(m); n++) {
+    const rd_npu_mutant *x = &m->view[n];
+    text_add(&t, "%s{\"what\": \"%s\", \"unit\": ", n ? ", " : "", x->what);
+    text_json(&t, x->unit);
+    text_add(&t, ", \"verdict\": \"%s\", \"reason\": ", x->needed ? "needed" : x->undetected ? "undetected" : "redundant");
+    text_json(&t, x->reason);
+    text_add(&t, "}");
+  }
+  text_add(&t, "], \"needed\": %llu, \"redundant\": %llu, \"undetected\": %llu}", (unsigned long long)m->needed,
+           (unsigned long long)m->redundant, (unsigned long long)m->undetected);
+  return text_take(&t);
+}
+
+void rd_npu_mutation_free(rd_npu_mutation *m) {
+  if (!m) return;
+  for (uint32_t u = 0; u < m->unit_count; u++) free(m->units[u].where);
+  for (uint32_t n = 0; n < m->mutant_count; n++) {
+    free(m->mutants[n].reason);
+    if (m->view_text) free(m->view_text[n]);
+  }
+  free(m->units);
+  free(m->mutants);
+  free(m->view);
+  free(m->view_text);
+  free(m);
+}

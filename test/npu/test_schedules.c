@@ -1,0 +1,194 @@
+/* Schedules, exhaustive exploration, witnesses, dropped channels and mutation on a two-slot pipeline. */
+#include "plain.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+static uint64_t seed = 1;
+
+typedef struct pipeline {
+  uint32_t tiles;
+  bool redundant; /* an extra event that orders nothing new */
+} pipeline;
+
+#define TILE 256u /* bytes */
+
+/* out = in + in, two UB slots: loads run ahead of the adds, adds ahead of the stores. */
+static void stream(rd_npu_core *c, const void *args) {
+  const pipeline *p = args;
+  uint64_t base = (uint64_t)get_block_idx() * p->tiles * TILE;
+  for (uint32_t slot = 0; slot < 2; slot++) {
+    set_flag(PIPE_V, PIPE_MTE2, slot);
+    set_flag(PIPE_MTE3, PIPE_V, slot);
+  }
+  for (uint32_t t = 0; t < p->tiles; t++) {
+    uint32_t slot = t % 2;
+    uint64_t in = UB(slot * TILE), out = UB(1024 + slot * TILE);
+    wait_flag(PIPE_V, PIPE_MTE2, slot);
+    copy_gm_to_ubuf(in, GM(0) + base + t * TILE, 1, TILE / 32, 0, 0);
+    set_flag(PIPE_MTE2, PIPE_V, slot);
+    wait_flag(PIPE_MTE2, PIPE_V, slot);
+    wait_flag(PIPE_MTE3, PIPE_V, slot);
+    vadd(F32, out, in, in, 1, 1, 1, 1, 8, 8, 8);
+    set_flag(PIPE_V, PIPE_MTE2, slot);
+    set_flag(PIPE_V, PIPE_MTE3, slot);
+    wait_flag(PIPE_V, PIPE_MTE3, slot);
+    if (p->redundant) {
+      set_flag(PIPE_V, PIPE_MTE3, 2 + slot);
+      wait_flag(PIPE_V, PIPE_MTE3, 2 + slot);
+    }
+    copy_ubuf_to_gm(GM(1) + base + t * TILE, out, 1, TILE / 32, 0, 0);
+    set_flag(PIPE_MTE3, PIPE_V, slot);
+  }
+  for (uint32_t slot = 0; slot < 2; slot++) {
+    wait_flag(PIPE_V, PIPE_MTE2, slot);
+    wait_flag(PIPE_MTE3, PIPE_V, slot);
+  }
+  pipe_barrier(PIPE_ALL);
+}
+
+typedef struct bench {
+  pipeline p;
+  float in[8 * 64 * 4], out[8 * 64 * 4];
+  rd_npu_tensor gm[2];
+  rd_npu_launch l;
+} bench;
+
+static void prepare(bench *b, uint32_t tiles, uint32_t cores, bool redundant) {
+  memset(b, 0, sizeof *b);
+  uint64_t s = seed;
+  for (size_t i = 0; i < sizeof b->in / 4; i++) b->in[i] = (float)(int32_t)rng_next(&s) * 0x1p-20f;
+  b->p = (pipeline){tiles, redundant};
+  uint64_t bytes = (uint64_t)tiles * cores * TILE;
+  b->gm[0] = (rd_npu_tensor){"in", b->in, bytes, 4, RD_NPU_IN};
+  b->gm[1] = (rd_npu_tensor){"out", b->out, bytes, 4, RD_NPU_OUT};
+  b->l = (rd_npu_launch){sizeof b->l, RD_NPU_310P, RD_NPU_COUPLED, 0, cores, stream, &b->p, b->gm, 2};
+}
+
+static void expect_values(const bench *b) {
+  for (size_t i = 0; i < b->gm[1].bytes / 4; i++) assert_true(b->out[i] == b->in[i] + b->in[i]);
+}
+
+static void same_bits(void **state) {
+  (void)state;
+  static bench b;
+  prepare(&b, 4, 3, false);
+  for (uint64_t k = 0; k < 40; k++) {
+    rd_npu_options o = {.size = sizeof o, .schedule = k == 0 ? RD_NPU_EAGER : k == 1 ? RD_NPU_LAZY : RD_NPU_RANDOM,
+                        .seed = seed + k, .threads = 1 + (uint32_t)k % 3, .mode = k % 2 ? RD_NPU_VALUES : RD_NPU_CHECKED};
+    rd_npu_report *r;
+    memset(b.out, 0, sizeof b.out);
+    assert_int_equal(rd_npu_run(&b.l, &o, &r), RD_NPU_OK);
+    rd_npu_report_free(r);
+    expect_values(&b);
+  }
+}
+
+static void explored(void **state) {
+  (void)state;
+  static bench b;
+  rd_npu_report *r;
+  bool capped;
+  prepare(&b, 2, 1, false);
+  rd_npu_options o = {.size = sizeof o, .schedule = RD_NPU_EXHAUSTIVE};
+  assert_int_equal(rd_npu_run(&b.l, &o, &r), RD_NPU_OK);
+  uint64_t two = rd_npu_report_schedules(r, &capped);
+  assert_true(two > 20 && !capped);
+  rd_npu_report_free(r);
+  o.deviations = UINT32_MAX; /* the full space of two tiles */
+  o.max_schedules = 30000;
+  assert_int_equal(rd_npu_run(&b.l, &o, &r), RD_NPU_OK);
+  uint64_t full = rd_npu_report_schedules(r, &capped);
+  print_message("2 deviations: %llu schedules, full space: %llu%s\n", (unsigned long long)two, (unsigned long long)full,
+                capped ? " (capped)" : "");
+  assert_true(full > two);
+  rd_npu_report_free(r);
+  o.max_schedules = 10;
+  assert_int_equal(rd_npu_run(&b.l, &o, &r), RD_NPU_OK);
+  assert_int_equal(rd_npu_report_schedules(r, &capped), 10);
+  assert_true(capped);
+  rd_npu_report_free(r);
+  /* an exhaustive run finds the order that breaks an unsynchronised kernel */
+  o = (rd_npu_options){.size = sizeof o, .schedule = RD_NPU_EXHAUSTIVE, .without = "MTE2_V", .mode = RD_NPU_VALUES};
+  assert_int_equal(rd_npu_run(&b.l, &o, &r), RD_NPU_FINDING);
+  assert_int_equal(rd_npu_report_get(r, 0)->kind, RD_NPU_SCHEDULE_VALUE);
+  rd_npu_report_free(r);
+}
+
+static void dropped_channels(void **state) {
+  (void)state;
+  static bench b;
+  static const struct {
+    const char *channel;
+    rd_npu_finding_kind kind;
+  } drops[] = {{"MTE2_V", RD_NPU_RACE_RAW}, {"V_MTE2", RD_NPU_RACE_WAR}, {"V_MTE3", RD_NPU_RACE_RAW}, {"MTE3_V", RD_NPU_RACE_WAR}};
+  prepare(&b, 4, 2, false);
+  for (int d = 0; d < 4; d++) {
+    rd_npu_options o = {.size = sizeof o, .without = drops[d].channel, .witnesses = true};
+    rd_npu_report *r;
+    assert_int_equal(rd_npu_run(&b.l, &o, &r), RD_NPU_FINDING);
+    bool found = false, differs = false;
+    for (size_t i = 0; i < rd_npu_report_count(r); i++) {
+      const rd_npu_finding *f = rd_npu_report_get(r, i);
+      if (f->kind != drops[d].kind || strcmp(f->missing, drops[d].channel) != 0) continue;
+      found = true;
+      differs |= f->witness == RD_NPU_WITNESS_DIFFERS;
+    }
+    assert_true(found && differs);
+    rd_npu_report_free(r);
+    expect_values(&b); /* eager is program order: the values are right all the same */
+    o.witnesses = false;
+    o.schedule = RD_NPU_LAZY;
+    memset(b.out, 0, sizeof b.out);
+    assert_int_equal(rd_npu_run(&b.l, &o, &r), RD_NPU_FINDING);
+    rd_npu_report_free(r);
+  }
+}
+
+static void mutation(void **state) {
+  (void)state;
+  static bench b[2];
+  for (int redundant = 0; redundant < 2; redundant++) {
+    prepare(&b[0], 3, 1, redundant);
+    prepare(&b[1], 5, 2, redundant);
+    rd_npu_launch l[2] = {b[0].l, b[1].l};
+    rd_npu_options o = {.size = sizeof o, .threads = 2};
+    rd_npu_mutation *m;
+    rd_npu_status status = rd_npu_mutate(l, 2, &o, &m);
+    uint64_t needed, extra, undetected;
+    rd_npu_mutation_totals(m, &needed, &extra, &undetected);
+    char *t = rd_npu_mutation_text(m);
+    uint64_t edges = 0, spare = 0;
+    for (size_t i = 0; i < rd_npu_mutation_count(m); i++) {
+      const rd_npu_mutant *x = rd_npu_mutation_get(m, i);
+      if (strcmp(x->what, "drop edge") != 0) continue;
+      edges++;
+      spare += !x->needed;
+    }
+    if (undetected || edges != 4u + (unsigned)redundant || spare != 2u * (unsigned)redundant) print_error("%s", t);
+    assert_int_equal(status, RD_NPU_OK);
+    assert_int_equal(undetected, 0);
+    assert_int_equal(edges, 4 + redundant); /* one class per channel: priming and draining belong to it */
+    assert_int_equal(spare, 2 * redundant); /* each makes the other superfluous */
+    char last[100];
+    snprintf(last, sizeof last, "mutation: %llu needed, %llu redundant, 0 undetected\n", (unsigned long long)needed,
+             (unsigned long long)extra);
+    assert_string_equal(t + strlen(t) - strlen(last), last);
+    free(t);
+    t = rd_npu_mutation_json(m);
+    assert_non_null(strstr(t, "\"undetected\": 0}"));
+    free(t);
+    rd_npu_mutation_free(m);
+    for (size_t i = 0; i < b[0].gm[1].bytes / 4; i++) assert_true(b[0].out[i] == 0); /* outputs keep their bytes */
+  }
+}
+
+int main(int argc, char **argv) {
+  if (argc > 1) seed = strtoull(argv[1], NULL, 0);
+  print_message("seed %llu\n", (unsigned long long)seed);
+  const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits), cmocka_unit_test(explored),
+                                     cmocka_unit_test(dropped_channels), cmocka_unit_test(mutation)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
