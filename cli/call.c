@@ -67,8 +67,8 @@ static void make_metadata(binder *b, rd_context *ctx, io_file *where,
   if (b->status != IO_OK) return;
   rd_status status = rd_flash_kda_metadata_size(ctx, p, &n);
   if (status != RD_OK) {
-    b->status = io_fail(b->err, cli_status_of(status) == CLI_BAD ? IO_BAD : IO_SYSTEM, "%s: %s",
-                        rd_status_name(status), rd_last_error(ctx));
+    b->status = io_fail(b->err, cli_status_of(status) == CLI_BAD ? IO_BAD : IO_SYSTEM,
+                        "flash_kda_metadata: %s: %s", rd_status_name(status), rd_last_error(ctx));
     return;
   }
   io_tensor *made = NULL;
@@ -115,8 +115,8 @@ static void bind_flash(binder *b, rd_context *ctx) {
   if (b->status != IO_OK) return;
   rd_status status = rd_flash_kda_metadata(ctx, &m);
   if (status != RD_OK) {
-    b->status = io_fail(b->err, cli_status_of(status) == CLI_BAD ? IO_BAD : IO_SYSTEM, "%s: %s",
-                        rd_status_name(status), rd_last_error(ctx));
+    b->status = io_fail(b->err, cli_status_of(status) == CLI_BAD ? IO_BAD : IO_SYSTEM,
+                        "flash_kda_metadata: %s: %s", rd_status_name(status), rd_last_error(ctx));
   }
   p->metadata = m.metadata;
 }

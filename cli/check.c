@@ -121,7 +121,7 @@ static int against_oracle(check_report *r, const check_options *o) {
   for (int i = 0; i < OP_MAX_OUTPUTS && expected[i] != NULL; i++) {
     cmp_result c;
     if (status == IO_OK) status = cmp_output(r->call, i, expected[i], &limits, &c);
-    if (status == IO_OK) check_report_comparison(r, "the oracle", &c);
+    if (status == IO_OK) check_report_comparison(r, "oracle", &c);
     free(expected[i]);
   }
   return status == IO_OK ? CLI_OK : cli_fail(command.name, CLI_SYSTEM, "no memory for the oracle");
@@ -172,7 +172,7 @@ static int against_reference(check_report *r, const check_options *o, const io_f
     io_status status = cmp_output(r->call, i, expected, &limits, &c);
     free(expected);
     if (status != IO_OK) return cli_fail(command.name, CLI_SYSTEM, "no memory for the comparison");
-    check_report_comparison(r, "the reference", &c);
+    check_report_comparison(r, "reference", &c);
     compared++;
   }
   if (compared > 0) return CLI_OK;

@@ -8,11 +8,15 @@ void check_report_begin(check_report *r, const op_call *call, int json) {
   if (!json) printf("%s\n", call->op->name);
 }
 
+/* A coordinate as a list of numbers. */
 static json_t *place_json(const io_tensor *t, int64_t at) {
-  char text[256];
   if (at < 0) return json_null();
-  io_tensor_coordinate(t, at, text, sizeof text);
-  return json_string(text);
+  json_t *list = json_array();
+  for (int32_t d = t->rank - 1; d >= 0; d--) {
+    json_array_insert_new(list, 0, json_integer(at % t->shape[d]));
+    at /= t->shape[d];
+  }
+  return list;
 }
 
 static json_t *limit_json(double limit) {
@@ -59,7 +63,7 @@ static void limit_text(const char *word, double limit, double none, char *text, 
 static void comparison_text(check_report *r, const char *against, const cmp_result *c) {
   const io_tensor *t = io_file_find(&r->call->out, c->name);
   char at[256], limit[64];
-  printf("  %s against %s: %s\n", c->name, against, c->passed ? "ok" : "FAILED");
+  printf("  %s against the %s: %s\n", c->name, against, c->passed ? "ok" : "FAILED");
   limit_text("at least", c->cosine_limit, -2, limit, sizeof limit);
   printf("    cosine    %.9f%s\n", c->cosine, limit);
   limit_text("limit", c->nrmse_limit, -1, limit, sizeof limit);
@@ -102,10 +106,10 @@ void check_report_stability(check_report *r, const char *way, int runs, const ch
     io_tensor_coordinate(io_file_find(&r->call->out, tensor), at, place, sizeof place);
   if (r->json) {
     json_t *one =
-        json_pack("{s:s, s:i, s:b}", "way", way, "runs", runs, "same_bits", tensor == NULL);
+        json_pack("{s:s, s:i, s:b}", "way", way, "compared", runs, "same_bits", tensor == NULL);
     if (tensor != NULL) {
       json_object_set_new(one, "tensor", json_string(tensor));
-      json_object_set_new(one, "at", json_string(place));
+      json_object_set_new(one, "at", place_json(io_file_find(&r->call->out, tensor), at));
     }
     json_array_append_new(r->stability, one);
   } else if (tensor == NULL) {

@@ -82,7 +82,9 @@ static int make_and_write(const gen_options *o, const op_desc *op, int json) {
   io_file file = {0};
   static inputs_spec spec; /* too large for a stack frame */
   inputs_init(&spec, op, o->seed);
-  io_status status = o->shape != NULL ? inputs_shape(&spec, o->shape, &err) : IO_OK;
+  io_status status = io_check_output(o->out, &err);
+  if (status != IO_OK) return cli_fail(command.name, (int)status, "%s", err.text);
+  status = o->shape != NULL ? inputs_shape(&spec, o->shape, &err) : IO_OK;
   if (status != IO_OK) return cli_fail(command.name, (int)status, "--shape: %s", err.text);
   spec.length_count = o->length_count;
   memcpy(spec.lengths, o->lengths, sizeof spec.lengths);

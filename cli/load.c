@@ -31,7 +31,8 @@ static io_status one_set(const char *item, const char *out, io_file *in, io_erro
 int load_inputs(const char *command, const char *path, const load_sets *sets, const char *out,
                 io_file *in) {
   io_error err;
-  io_status status = out != NULL ? io_refuse_same_file(out, path, &err) : IO_OK;
+  io_status status = out != NULL ? io_check_output(out, &err) : IO_OK;
+  if (status == IO_OK && out != NULL) status = io_refuse_same_file(out, path, &err);
   if (status == IO_OK) status = io_safetensors_read(path, in, &err);
   for (int i = 0; i < sets->count && status == IO_OK; i++)
     status = one_set(sets->items[i], out, in, &err);

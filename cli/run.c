@@ -108,8 +108,8 @@ static int execute(const run_options *o, const op_desc *op, const io_file *in, r
   if (ran != RD_OK) {
     result = cli_fail(command.name, cli_status_of(ran), "%s: %s: %s", op->name, rd_status_name(ran),
                       rd_last_error(ctx));
-  } else if (io_safetensors_write(o->out, &call.out, &err) != IO_OK) {
-    result = cli_fail(command.name, CLI_SYSTEM, "%s", err.text);
+  } else if ((status = io_safetensors_write(o->out, &call.out, &err)) != IO_OK) {
+    result = cli_fail(command.name, (int)status, "%s", err.text);
   } else {
     result = report(o, &call, ctx, seconds);
   }

@@ -100,6 +100,10 @@ io_status io_safetensors_parse(const void *bytes, size_t size, io_file *file, io
  * element types come first, so every tensor is aligned; otherwise the order is kept. */
 io_status io_safetensors_write(const char *path, const io_file *file, io_error *err);
 
+/* Finds out before the work that a later write to `path` cannot succeed: its folder is missing, or it
+ * is something else than a regular file. Writes nothing. */
+io_status io_check_output(const char *path, io_error *err);
+
 /* Name of the temporary file while one exists, for a signal handler to unlink; else "". */
 extern char io_temporary_name[];
 

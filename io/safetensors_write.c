@@ -88,6 +88,24 @@ static io_status resolve(const char *path, char real[PATH_MAX], io_error *err) {
   return io_fail(err, io_errno_status(errno), "%s: %s", path, strerror(errno));
 }
 
+/* Folder of `real`, in `name`. */
+static const char *folder_of(const char *real, char name[PATH_MAX]) {
+  snprintf(name, PATH_MAX, "%s", real);
+  char *slash = strrchr(name, '/');
+  if (slash == NULL) return ".";
+  slash[slash == name] = '\0';
+  return name;
+}
+
+io_status io_check_output(const char *path, io_error *err) {
+  char real[PATH_MAX], name[PATH_MAX];
+  struct stat st;
+  io_status status = resolve(path, real, err);
+  if (status != IO_OK) return status;
+  if (stat(folder_of(real, name), &st) == 0 && S_ISDIR(st.st_mode)) return IO_OK;
+  return io_fail(err, IO_BAD, "%s: there is no such folder", path);
+}
+
 static int open_temporary(const char *real) {
   for (int attempt = 0; attempt < 100; attempt++) {
     snprintf(io_temporary_name, sizeof io_temporary_name, "%s.%ld-%d.tmp", real, (long)getpid(),
@@ -103,11 +121,7 @@ static int open_temporary(const char *real) {
 /* A rename lasts only when its directory does. Some file systems cannot sync one: not an error. */
 static void sync_directory(const char *real) {
   char name[PATH_MAX];
-  snprintf(name, sizeof name, "%s", real);
-  char *slash = strrchr(name, '/');
-  if (slash == name) slash++;
-  if (slash != NULL) *slash = '\0';
-  int fd = open(slash != NULL ? name : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int fd = open(folder_of(real, name), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return;
   fsync(fd);
   close(fd);
