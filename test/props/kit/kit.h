@@ -26,7 +26,8 @@ typedef struct pt_case {
   int level; /* smallest level that runs it */
 } pt_case;
 
-/* Options: --seed N, --filter SUBSTRING, --level quick|std|full, --teeth, --list. Closing line
+/* Options: --seed N, --filter SUBSTRING, --level quick|std|full, --teeth, --lines N
+ * (of failures shown per case), --list. Closing line
  * "N passed, N failed, N skipped"; exit status 1 when one failed. */
 int pt_main(int argc, char **argv, const char *family, const pt_case *cases, size_t n);
 extern int pt_level;

@@ -13,7 +13,7 @@ static struct {
   uint64_t seed;
   bool teeth, failed, skipped, capturing;
   int captured;
-  int lines;
+  int lines, most_lines;
   int64_t bites;
   char note[512];
   int passed, failures, skips;
@@ -51,7 +51,7 @@ void pt_fail(const char *fmt, ...) {
     return;
   }
   R.failed = true;
-  if (++R.lines > 4) return;
+  if (++R.lines > R.most_lines) return;
   printf("  FAIL %s: ", R.name);
   va_list ap;
   va_start(ap, fmt);
@@ -72,7 +72,7 @@ void pt_skip(const char *fmt, ...) {
   printf("\n");
 }
 
-bool pt_broken(void) { return R.failed && R.lines >= 4; }
+bool pt_broken(void) { return R.failed && R.lines >= R.most_lines; }
 
 static void on_crash(int sig) {
   printf("  CRASH %s: signal %d\n    in: %s\n", R.name, sig, R.note);
@@ -291,7 +291,7 @@ static void run_case(const pt_case *c) {
 }
 
 static int usage(const char *prog) {
-  fprintf(stderr, "usage: %s [--seed N] [--filter SUBSTRING] [--level quick|std|full] [--teeth] [--list]\n",
+  fprintf(stderr, "usage: %s [--seed N] [--filter SUBSTRING] [--level quick|std|full] [--teeth] [--lines N] [--list]\n",
           prog);
   return 2;
 }
@@ -301,6 +301,7 @@ int pt_main(int argc, char **argv, const char *family, const pt_case *cases, siz
   bool list = false;
   R.family = family;
   R.seed = 20260101;
+  R.most_lines = 6;
   for (int i = 1; i < argc; i++) {
     const char *val = i + 1 < argc ? argv[i + 1] : NULL;
     if (!strcmp(argv[i], "--teeth")) {
@@ -311,6 +312,8 @@ int pt_main(int argc, char **argv, const char *family, const pt_case *cases, siz
       R.seed = strtoull(val, NULL, 0), i++;
     } else if (!strcmp(argv[i], "--filter") && val) {
       filter = val, i++;
+    } else if (!strcmp(argv[i], "--lines") && val) {
+      R.most_lines = atoi(val), i++;
     } else if (!strcmp(argv[i], "--level") && val) {
       int l = 2;
       while (l >= 0 && strcmp(val, level_names[l])) l--;
