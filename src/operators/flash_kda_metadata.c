@@ -13,7 +13,7 @@ void rd_flash_kda_metadata_init(rd_flash_kda_metadata_params *p) {
 /* Shapes alone: a tensor without memory passes through the check as if it had some. */
 static rd_status check_shape_of(rd_context *ctx, const char *name, const rd_tensor *t, int dtypes, int rank,
                                 const int64_t *shape, int data) {
-  char never_read = 0;
+  _Alignas(8) char never_read = 0; /* aligned: the check looks at the address, too */
   rd_tensor view = *t;
   if (!data && view.data == NULL) view.data = &never_read;
   return rdi_check_tensor(ctx, name, &view, dtypes, rank, shape, RDI_CONTIGUOUS);
