@@ -1,6 +1,7 @@
 #include "core/args.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "core/context.h"
 #include "util/tensor.h"
@@ -191,6 +192,7 @@ typedef struct record_names {
 } record_names;
 
 static const record_names new_names = {"records.u", "records.k", "records.decay", "records.lengths"};
+static const record_names next_names = {"next.u", "next.k", "next.decay", "next.lengths"};
 
 /* The tensors of records of B sequences; fills recs. C comes from u when negative. */
 static rd_status take_records(rdi_call *c, const record_names *names, const rd_records *r, int64_t B,
@@ -229,14 +231,14 @@ static rd_status check_records_struct(rdi_call *c, const char *name, const rd_re
                   r->struct_size);
 }
 
-rd_status rdi_call_new_records(rdi_call *c, rd_records *records) {
-  TRY(check_records_struct(c, "records", records));
-  TRY(take_records(c, &new_names, records, c->job.seq.B, -1, RDI_OUTPUT, &c->job.next, &c->lengths[0]));
+rd_status rdi_call_new_records(rdi_call *c, const char *name, rd_records *records) {
+  TRY(check_records_struct(c, name, records));
+  TRY(take_records(c, strcmp(name, "next") == 0 ? &next_names : &new_names, records, c->job.seq.B, -1, RDI_OUTPUT, &c->job.next, &c->lengths[0]));
   for (int64_t b = 0; b < c->job.seq.B; b++) {
     const int64_t length = rdi_seq_length(&c->job.seq, b);
     if (length > c->job.next.C || length > INT32_MAX)
-      return rdi_fail(c->ctx, RD_E_CAPACITY, "records: sequence %" PRId64 " has %" PRId64
-                      " tokens, the capacity is %" PRId64, b, length, c->job.next.C);
+      return rdi_fail(c->ctx, RD_E_CAPACITY, "%s: sequence %" PRId64 " has %" PRId64
+                      " tokens, the capacity is %" PRId64, name, b, length, c->job.next.C);
   }
   return RD_OK;
 }
@@ -245,6 +247,11 @@ static rd_status check_made(rdi_call *c, const char *name, const rd_records *r, 
   const rd_problem *p = &c->plan->problem;
   if (r->made.magic != RECORDS_MAGIC)
     return rdi_fail(c->ctx, RD_E_RECORDS, "%s: not filled by a verify", name);
+  const rd_tensor *tensors[] = {&r->u, &r->k, &r->decay};
+  const char *const letters[] = {"u", "k", "decay"};
+  for (int i = 0; i < (p->gate == RD_GATE_NONE ? 2 : 3); i++)
+    if (tensors[i]->dtype == RD_ABSENT)
+      return rdi_fail(c->ctx, RD_E_NULL, "%s.%s: required, got an absent tensor", name, letters[i]);
   const struct {
     const char *what;
     int64_t want, got;
@@ -253,7 +260,7 @@ static rd_status check_made(rdi_call *c, const char *name, const rd_records *r, 
       {"Hk", p->Hk, r->made.Hk},                      {"Hv", p->Hv, r->made.Hv},
       {"K", p->K, r->made.K},                         {"V", p->V, r->made.V},
       {"type of u", p->record_dtype, r->u.dtype},     {"type of k", p->record_dtype, r->k.dtype},
-      {"C", r->made.C, r->u.shape[1]},
+      {"batch", r->made.batch, r->u.shape[0]},        {"C", r->made.C, r->u.shape[1]},
       {"type of decay", p->gate == RD_GATE_NONE ? RD_ABSENT : p->decay_dtype, r->decay.dtype},
   };
   for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)

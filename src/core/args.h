@@ -33,7 +33,7 @@ rd_status rdi_call_slots(rdi_call *c, const rdi_slots_names *names, const rd_slo
                          int per_token, int is_output, const rd_tensor *same, rdi_states *out);
 
 /* Records to fill (verify): every length <= C. */
-rd_status rdi_call_new_records(rdi_call *c, rd_records *records);
+rd_status rdi_call_new_records(rdi_call *c, const char *name, rd_records *records);
 /* Records to apply: made for this plan, by a verify; accepted [B] in range. Sets job.seq.B when
  * `sets_batch`, else the batches must agree. */
 rd_status rdi_call_old_records(rdi_call *c, const char *name, const rd_records *records,

@@ -91,7 +91,7 @@ static rd_status verify(rdi_call *c, const rd_sequences *seq, const rd_activatio
   rdi_job *job = &c->job;
   TRY(rdi_call_tokens(c, seq, act));
   TRY(rdi_call_slots(c, &checkpoint_names, checkpoint, 0, 0, 0, NULL, &job->initial));
-  TRY(rdi_call_new_records(c, records));
+  TRY(rdi_call_new_records(c, "records", records));
   TRY(rdi_check_slots(c->ctx, "slots", &job->initial, NULL, job->seq.B, job->m.pad_slot));
   return keep_books(c, finish(c), records);
 }
@@ -164,7 +164,7 @@ static rd_status commit_verify(rdi_call *c, rd_records *previous, const rd_tenso
   TRY(rdi_call_old_records(c, "previous", previous, accepted, 0, 0));
   TRY(rdi_call_slots(c, &state_names, state, 0, 0, 1, NULL, &job->initial));
   job->final = job->initial;
-  TRY(rdi_call_new_records(c, next));
+  TRY(rdi_call_new_records(c, "next", next));
   TRY(rdi_check_slots(c->ctx, "slots", NULL, &job->final, job->seq.B, job->m.pad_slot));
   TRY(keep_books(c, finish(c), next));
   previous->made.consumed = 1;
