@@ -1,0 +1,386 @@
+"""Problems, plans and the verbs: the delta rule with every choice stated.
+
+A :class:`Problem` names the choices (gate, beta, normalisation, types, layouts); a :class:`Plan` checks
+it once and fixes kernels and the cut of the work; its methods are the verbs. Lengths, slots and accepted
+counts are arguments of each call. Equations as in :mod:`redelta.operators`; the arithmetic, hence every
+bit, is the same for all verbs: prefill = decode = verify + commit.
+
+Shapes (``layout="packed"`` drops the leading B): q, k [B,T,Hk,K]; v, out [B,T,Hv,V]; g [B,T,Hv] per
+head or [B,T,Hv,K] per channel; beta [B,T,Hv]; A_log [Hv] and dt_bias [Hv] or [Hv,K] in float32; pools
+[slots,Hv,V,K] ("VK") or [slots,Hv,K,V] ("KV"). Slot indices, lengths and accepted counts are int32 [B]
+(lengths and cu_seqlens may be int64).
+
+Errors as in :mod:`redelta.operators`: ``TypeError`` and ``ValueError`` with the C library's message, and
+nothing written.
+"""
+from __future__ import annotations
+
+from ctypes import POINTER, byref, c_int32, c_void_p, cast, sizeof
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import _array, _context, _errors, _lib
+from ._frame import Operation, enter
+
+__all__ = ["Problem", "Plan", "Records"]
+
+Array = Any
+
+_CHOICES = {
+    "layout": {"padded": 1, "packed": 2},
+    "gate": {"none": 1, "log": 2, "lower_bound": 3, "softplus": 4, "decay": 5},
+    "gate_axis": {"per_head": 1, "per_channel": 2},
+    "beta": {"value": 1, "logit": 2},
+    "qk_norm": {"as_is": 1, "l2": 2},
+    "head_map": {"grouped": 1, "tiled": 2},
+    "numerics": {"exact": 1, "fast": 2},
+    "state_layout": {"VK": 1, "KV": 2},
+    **{f"{name}_dtype": _lib.DTYPE_CODES for name in
+       ("qkv", "gate", "beta", "out", "state", "record", "decay")},
+}
+
+
+def choice(field: str, value: Any) -> int:
+    """The C value of a named choice."""
+    known = _CHOICES[field]
+    if not isinstance(value, str):
+        raise _errors.RedeltaTypeError(f"{field}: must be a string, got {value!r}")
+    if value not in known:
+        raise _errors.RedeltaValueError(f"{field}: must be one of {', '.join(map(repr, known))}, "
+                                        f"got {value!r}", 3)
+    return known[value]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Everything about a call that does not change from step to step.
+
+    ============  =======================================================================
+    Hk, Hv, K, V  key heads, value heads (a multiple of Hk), key size, value size (1..512)
+    max_batch     largest number of sequences of any call
+    max_tokens    longest sequence of any call
+    layout        "padded": [B,T,...], "packed": [T,...] with cu_seqlens
+    gate          "none": a = 1; "log": exp(g); "decay": g;
+                  "lower_bound": exp(lower_bound sigmoid(exp(A_log)(g + dt_bias)));
+                  "softplus": exp(-exp(A_log) softplus(g + dt_bias))
+    gate_axis     "per_channel" (Kimi Delta Attention) or "per_head" (Gated DeltaNet)
+    beta          "value" or "logit" (sigmoid in float32); times ``beta_times`` (1 or 2)
+    qk_norm       "as_is" or "l2": x / sqrt(sum x^2 + l2_eps)
+    scale         None: K^-1/2
+    head_map      "grouped": hk = hv // (Hv/Hk); "tiled": hk = hv % Hk
+    numerics      "exact" or "fast" (prefill and verify may use inexact forms)
+    *_dtype       "float32", "float16", "bfloat16"; record and decay: not bfloat16
+    state_layout  "VK" or "KV"
+    pad_slot      the slot index that marks a row without a sequence
+    ============  =======================================================================
+    """
+
+    Hk: int
+    Hv: int
+    K: int
+    V: int
+    max_batch: int
+    max_tokens: int
+    layout: str = "padded"
+    gate: str = "log"
+    gate_axis: str = "per_channel"
+    lower_bound: float = -5.0
+    beta: str = "value"
+    beta_times: int = 1
+    qk_norm: str = "as_is"
+    l2_eps: float = 1e-6
+    scale: float | None = None
+    head_map: str = "grouped"
+    numerics: str = "exact"
+    qkv_dtype: str = "float32"
+    gate_dtype: str = "float32"
+    beta_dtype: str = "float32"
+    out_dtype: str = "float32"
+    state_layout: str = "VK"
+    state_dtype: str = "float32"
+    record_dtype: str = "float32"
+    decay_dtype: str = "float32"
+    pad_slot: int = -1
+
+    def _struct(self) -> _lib.Problem:
+        made = _lib.Problem()
+        _lib.lib.rd_problem_init(byref(made))
+        for field in ("Hk", "Hv", "K", "V", "max_batch", "max_tokens", "beta_times", "pad_slot"):
+            value = getattr(self, field)
+            if isinstance(value, bool) or not hasattr(value, "__index__"):
+                raise _errors.RedeltaTypeError(f"{field}: must be an integer, got {value!r}")
+            setattr(made, field, value.__index__())
+            if getattr(made, field) != value:
+                raise _errors.RedeltaValueError(f"{field}: {value} does not fit", 26)
+        for field in _CHOICES:
+            setattr(made, field, choice(field, getattr(self, field)))
+        made.lower_bound, made.l2_eps = float(self.lower_bound), float(self.l2_eps)
+        made.scale_default = self.scale is None
+        made.scale = 0.0 if self.scale is None else float(self.scale)
+        return made
+
+    @property
+    def state_shape(self) -> tuple[int, int, int]:
+        """The shape of one slot: (Hv, V, K) or (Hv, K, V)."""
+        rows = (self.V, self.K) if self.state_layout == "VK" else (self.K, self.V)
+        return (self.Hv, *rows)
+
+
+class Records:
+    """Replay records of a verify: what a commit needs to repeat the accepted tokens.
+
+    ``u`` [B,C,Hv,V], ``k`` [B,C,Hk,K] and ``decay`` [B,C,Hv,K] or [B,C,Hv] (None without a gate) are
+    arrays of the library chosen in :meth:`Plan.records`, written in place by verify; ``lengths`` says
+    how many records each sequence has.
+    """
+
+    def __init__(self, problem: Problem, u: Array, k: Array, decay: Array | None) -> None:
+        self.u, self.k, self.decay = u, k, decay
+        self._views = []
+        self._struct = _lib.Records()
+        self._struct.struct_size = sizeof(_lib.Records)
+        for name, array in (("u", u), ("k", k), ("decay", decay)):
+            if array is None:
+                continue
+            view = _array.viewer(type(array), array)(array)
+            if view[1]:
+                raise _errors.RedeltaValueError(f"records.{name}: is written in place, but the array is "
+                                                "read-only")
+            tensor = getattr(self._struct, name)
+            size = _array.describe(f"records.{name}", view[2], tensor)
+            if view[0] % size:
+                raise _errors.RedeltaValueError(f"records.{name}: memory is not aligned to {size}", 8)
+            tensor.data = view[0]
+            self._views.append(view)  # keeps the memory alive
+        shape = _array.shape_of(u)
+        self.capacity = shape[1] if len(shape) > 1 else 0
+        self._lengths = np.zeros(max(shape[0] if shape else 0, 1), np.int32)
+        self._batch = shape[0] if shape else 0
+        self._struct.lengths = cast(self._lengths.ctypes.data, POINTER(c_int32))
+        self._pointer = byref(self._struct)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Records of each sequence after the last verify (a copy)."""
+        return self._lengths[:self._batch].copy()
+
+    @property
+    def consumed(self) -> bool:
+        """Whether a commit has used them already."""
+        return bool(self._struct.made.consumed)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of u, k and decay together."""
+        total = 0
+        for _, _, (dtype, shape, _), _ in self._views:
+            total += int(np.prod(shape)) * _lib.DTYPE_SIZES[_array.dtype_code("records", dtype)]
+        return total
+
+
+_ACT = "q k v g beta A_log dt_bias out".split()
+_INPUTS = [(name, 1, name) for name in _ACT]
+_SEQ = [("cu_seqlens", 0, "cu_seqlens"), ("lengths", 0, "lengths")]
+_LEAD = [(_lib.Sequences, None, False), (_lib.Activations, None, False)]
+_SLOTS, _SLOTS_OR_NULL = (_lib.Slots, None, False), (_lib.Slots, None, True)
+_POINTER, _TENSOR = (None, None, False), (_lib.Tensor, None, False)
+
+
+def _pair(index: int, pool: str, slots: str) -> list[tuple]:
+    return [(pool, index, "pool"), (slots, index, "slots")]
+
+
+_PREFILL = Operation("rd_prefill", [*_LEAD, _SLOTS, _SLOTS],
+                     _SEQ + _INPUTS + _pair(2, "initial", "initial_slots")
+                     + _pair(3, "final", "final_slots"), writes="out final", required="q k v beta out")
+_DECODE = Operation("rd_decode", [*_LEAD, _SLOTS, _SLOTS_OR_NULL, _SLOTS_OR_NULL],
+                    _SEQ + _INPUTS + _pair(2, "state", "slots") + _pair(3, "write", "write_slots")
+                    + _pair(4, "snapshots", "snapshot_slots"),
+                    writes="out state write snapshots", required="q k v beta out state")
+_VERIFY = Operation("rd_verify", [*_LEAD, _SLOTS, _POINTER],
+                    _SEQ + _INPUTS + _pair(2, "state", "slots"), writes="out",
+                    required="q k v beta out state")
+_COMMIT = Operation("rd_commit", [_POINTER, _TENSOR, _SLOTS],
+                    [("accepted", 1, None)] + _pair(2, "state", "slots"), writes="state",
+                    required="accepted state")
+_MATERIALIZE = Operation("rd_materialize", [_POINTER, _TENSOR, _SLOTS, _SLOTS],
+                         [("accepted", 1, None)] + _pair(2, "source", "source_slots")
+                         + _pair(3, "to", "to_slots"), writes="to", required="accepted source to")
+_COMMIT_VERIFY = Operation(
+    "rd_commit_verify", [_POINTER, _TENSOR, *_LEAD, _SLOTS, _POINTER],
+    [("accepted", 1, None)] + [(n, i + 2, f) for n, i, f in _SEQ + _INPUTS]
+    + _pair(4, "state", "slots"), writes="out state", required="accepted q k v beta out state")
+
+
+class Plan:
+    """A problem checked once, with kernels chosen and work cut; its methods are the verbs.
+
+    Immutable, and usable from several threads at once. Raises what C refuses about the problem
+    (``ValueError``, ``TypeError``).
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self._destroy = _lib.lib.rd_plan_destroy
+        self._handle: int | None = None
+        self.problem = problem
+        struct = problem._struct()
+        context = _context.current()
+        out = c_void_p()
+        context.check(_lib.lib.rd_plan_create(context.handle, byref(struct), byref(out)))
+        self._handle = out.value
+        self._packed = problem.layout == "packed"
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None):
+            self._destroy(self._handle)
+            self._handle = None
+
+    def info(self) -> dict[str, Any]:
+        """What was decided: scratch bytes, threads, row block, work items, kernel names, and the bytes
+        of a token's records beside those of a token's state snapshot."""
+        made = _lib.PlanInfo()
+        made.struct_size = sizeof(made)
+        status = _lib.lib.rd_plan_get_info(self._handle, byref(made))
+        if status:
+            raise _errors.from_status(status, "rd_plan_get_info failed")
+        values = {field: getattr(made, field) for field, _ in made._fields_ if field != "struct_size"}
+        return {field: value.decode() if isinstance(value, bytes) else value
+                for field, value in values.items()}
+
+    def records(self, batch: int, capacity: int, like: Array | None = None) -> Records:
+        """New, zeroed replay records for ``batch`` sequences of up to ``capacity`` tokens, as NumPy
+        arrays or as arrays of ``like``'s library."""
+        problem = self.problem
+        like = np.empty(0, np.float32) if like is None else like
+        axis = (problem.K,) if problem.gate_axis == "per_channel" else ()
+        lead = (batch, capacity)
+
+        def zeros(shape: tuple, dtype: str) -> Any:
+            return _array.empty_like(like, shape, dtype, zero=True)
+
+        return Records(
+            problem, zeros((*lead, problem.Hv, problem.V), problem.record_dtype),
+            zeros((*lead, problem.Hk, problem.K), problem.record_dtype),
+            None if problem.gate == "none" else zeros((*lead, problem.Hv, *axis), problem.decay_dtype))
+
+    def records_from(self, u: Array, k: Array, decay: Array | None) -> Records:
+        """Records over arrays of the caller (see :class:`Records` for shapes), written in place."""
+        return Records(self.problem, u, k, decay)
+
+    # ---------------------------------------------------------------- the verbs -------------------
+
+    def _lead(self, q: Array, k: Array, v: Array, g: Array | None, beta: Array, A_log: Array | None,
+              dt_bias: Array | None, cu_seqlens: Array | None, lengths: Array | None,
+              out: Array | None) -> tuple[tuple, int]:
+        for name, array in (("q", q), ("k", k), ("v", v), ("beta", beta)):
+            if array is None:
+                raise _errors.RedeltaTypeError(f"{name}: expected an array, got None", 1)
+        if self._packed:
+            batch = _array.shape_of(cu_seqlens)[0] - 1 if cu_seqlens is not None else 0
+        else:
+            batch = (_array.shape_of(v) or (0,))[0]
+        if out is None:  # packed rows past the last sequence keep their bytes: let those be zeros
+            out = _array.empty_like(v, _array.shape_of(v), self.problem.out_dtype, zero=self._packed)
+        return (cu_seqlens, lengths, q, k, v, g, beta, A_log, dt_bias, out), batch
+
+    def prefill(self, q: Array, k: Array, v: Array, g: Array | None, beta: Array, *,
+                A_log: Array | None = None, dt_bias: Array | None = None,
+                cu_seqlens: Array | None = None, lengths: Array | None = None,
+                initial: Array | None = None, initial_slots: Array | None = None,
+                final: Array | None = None, final_slots: Array | None = None,
+                out: Array | None = None) -> Array:
+        """Whole sequences: returns the outputs and writes the final states into ``final``, in place.
+
+        Without ``initial`` states start at zero; without ``final`` they are dropped. The two may be the
+        same pool. Slots default to 0, 1, 2, ...; a sequence whose slot is ``pad_slot`` in a pool that
+        serves both is a pad row with zero output. ``out`` may be given to be written in place.
+        """
+        arrays, batch = self._lead(q, k, v, g, beta, A_log, dt_bias, cu_seqlens, lengths, out)
+        context, frame = enter(_PREFILL, (*arrays, initial, initial_slots, final, final_slots))
+        frame.params.batch = batch
+        frame.run(context, self._handle)
+        return arrays[-1]
+
+    def decode(self, q: Array, k: Array, v: Array, g: Array | None, beta: Array, *, state: Array,
+               slots: Array | None = None, write_slots: Array | None = None,
+               snapshots: Array | None = None, snapshot_slots: Array | None = None,
+               A_log: Array | None = None, dt_bias: Array | None = None,
+               cu_seqlens: Array | None = None, lengths: Array | None = None,
+               out: Array | None = None) -> Array:
+        """One or more tokens per sequence: returns the outputs and updates ``state`` in place.
+
+        ``write_slots`` sends the new states to other slots of the pool. ``snapshots`` with
+        ``snapshot_slots`` ([B,T] or [T] int32) receives the state after every token; the running state
+        is then written only if ``write_slots`` is given.
+        """
+        arrays, batch = self._lead(q, k, v, g, beta, A_log, dt_bias, cu_seqlens, lengths, out)
+        write = None if write_slots is None else state
+        context, frame = enter(_DECODE, (*arrays, state, slots, write, write_slots, snapshots,
+                                         snapshot_slots))
+        frame.params.batch = batch
+        frame.run(context, self._handle)
+        return arrays[-1]
+
+    def verify(self, q: Array, k: Array, v: Array, g: Array | None, beta: Array, *, state: Array,
+               records: Records, slots: Array | None = None, A_log: Array | None = None,
+               dt_bias: Array | None = None, cu_seqlens: Array | None = None,
+               lengths: Array | None = None, out: Array | None = None) -> Array:
+        """Outputs for all candidate tokens from a checkpoint that is only read; fills ``records``."""
+        arrays, batch = self._lead(q, k, v, g, beta, A_log, dt_bias, cu_seqlens, lengths, out)
+        self._room(records, batch)
+        context, frame = enter(_VERIFY, (*arrays, state, slots))
+        frame.params.batch = batch
+        frame.put(3, records._pointer)
+        frame.run(context, self._handle)
+        return arrays[-1]
+
+    def commit(self, records: Records, accepted: Array, *, state: Array,
+               slots: Array | None = None) -> None:
+        """Replays the first ``accepted[b]`` records of each sequence into ``state``, in place.
+
+        Cost follows the accepted count; 0 leaves the state's bytes alone. Consumes the records.
+        """
+        context, frame = enter(_COMMIT, (accepted, state, slots))
+        frame.put(0, self._given(records)._pointer)
+        frame.run(context, self._handle)
+
+    def materialize(self, records: Records, accepted: Array, *, source: Array, to: Array,
+                    source_slots: Array | None = None, to_slots: Array | None = None) -> None:
+        """Like :meth:`commit`, from ``source`` into ``to`` (another pool or other slots of the same).
+
+        ``source`` is only read and the records are not consumed: for prefix caches.
+        """
+        context, frame = enter(_MATERIALIZE, (accepted, source, source_slots, to, to_slots))
+        frame.put(0, self._given(records)._pointer)
+        frame.run(context, self._handle)
+
+    def commit_verify(self, previous: Records, accepted: Array, q: Array, k: Array, v: Array,
+                      g: Array | None, beta: Array, *, state: Array, records: Records,
+                      slots: Array | None = None, A_log: Array | None = None,
+                      dt_bias: Array | None = None, cu_seqlens: Array | None = None,
+                      lengths: Array | None = None, out: Array | None = None) -> Array:
+        """:meth:`commit` of ``previous`` and :meth:`verify` into ``records``, in one pass over the
+        states and with the same bits. The two sets of records must be disjoint."""
+        arrays, batch = self._lead(q, k, v, g, beta, A_log, dt_bias, cu_seqlens, lengths, out)
+        self._room(records, batch)
+        context, frame = enter(_COMMIT_VERIFY, (accepted, *arrays, state, slots))
+        frame.structs[2].batch = batch
+        frame.put(0, self._given(previous)._pointer)
+        frame.put(5, records._pointer)
+        frame.run(context, self._handle)
+        return arrays[-1]
+
+    @staticmethod
+    def _given(records: Records) -> Records:
+        if not isinstance(records, Records):
+            raise _errors.RedeltaTypeError(f"records: expected redelta.Records, got "
+                                           f"{type(records).__name__}")
+        return records
+
+    def _room(self, records: Records, batch: int) -> None:
+        """C writes ``batch`` lengths before it could know how many the buffer of ours holds."""
+        if self._given(records)._batch != batch:
+            raise _errors.RedeltaValueError(
+                f"records: made for {records._batch} sequences, the call has {batch}", 6)

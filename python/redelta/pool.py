@@ -1,0 +1,131 @@
+"""Pools of recurrent states: one slot per sequence."""
+from __future__ import annotations
+
+import ctypes
+import weakref
+from ctypes import byref, c_size_t
+from typing import Any
+
+import numpy as np
+
+from . import _array, _context, _errors, _lib
+from .core import Problem, choice
+
+__all__ = ["StatePool"]
+
+
+def _free(memory: _lib.Tensor) -> None:
+    context = _context.current()
+    _lib.lib.rd_pool_free(context.handle, byref(memory))
+
+
+class StatePool:
+    """``slots`` states [Hv,V,K] ("VK") or [Hv,K,V] ("KV"), zeroed, 64-byte aligned, huge pages advised.
+
+    Accepted wherever a pool is (as are plain arrays [slots,Hv,V,K]). The memory is freed when the pool
+    and every array made from it are gone.
+
+    Raises ``ValueError`` for sizes out of range, ``MemoryError`` when there is no memory.
+    """
+
+    def __init__(self, slots: int, Hv: int, V: int, K: int, *, layout: str = "VK",
+                 dtype: str = "float32") -> None:
+        self._layout, code = choice("state_layout", layout), choice("state_dtype", dtype)
+        self.layout, self.dtype = layout, dtype
+        self._tensor = _lib.Tensor()
+        context = _context.current()
+        context.check(_lib.lib.rd_pool_alloc(context.handle, slots, Hv, V, K, self._layout, code,
+                                             byref(self._tensor)))
+        # Freed with a copy of the view: the pool's own structure may be gone by then.
+        memory = _lib.Tensor.from_buffer_copy(self._tensor)
+        self._memory = _Memory(memory)
+        tensor = self._tensor
+        self.shape = tuple(tensor.shape[:tensor.rank])
+        self._strides = tuple(tensor.stride[:tensor.rank])
+        self._view = (tensor.data or 0, False, (code, self.shape, self._strides), self._memory)
+
+    @classmethod
+    def for_problem(cls, problem: Problem, slots: int) -> "StatePool":
+        """A pool of ``slots`` states as ``problem`` describes them."""
+        return cls(slots, problem.Hv, problem.V, problem.K, layout=problem.state_layout,
+                   dtype=problem.state_dtype)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"StatePool(shape={self.shape}, layout={self.layout!r}, dtype={self.dtype!r})"
+
+    # ---------------------------------------------------------------- as arrays -------------------
+
+    def numpy(self) -> np.ndarray:
+        """The pool as a NumPy array over the same memory (bfloat16 needs ml_dtypes)."""
+        dtype = _array.numpy_dtype(self.dtype)
+        size = dtype.itemsize
+        strides = [stride * size for stride in self._strides]
+        count = 1 + sum((n - 1) * s for n, s in zip(self.shape, strides)) // size if all(self.shape) else 0
+        if count == 0:
+            return np.empty(self.shape, dtype)
+        buffer = (ctypes.c_char * (count * size)).from_address(self._view[0])
+        buffer._owner = self._memory  # type: ignore[attr-defined]
+        return np.ndarray(self.shape, dtype, buffer, strides=strides)
+
+    def torch(self) -> Any:
+        """The pool as a torch tensor over the same memory."""
+        import torch
+
+        return torch.from_dlpack(self)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return _array.Lent(self._memory, self._view[0], self._view[2][0], self.shape,
+                           self._strides).__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    # ---------------------------------------------------------------- slots -----------------------
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        context = _context.current()
+        context.check(getattr(_lib.lib, name)(context.handle, byref(self._tensor), *arguments))
+
+    def reset(self, slot: int) -> None:
+        """Zeroes a slot, for a new sequence. ``ValueError`` when it is out of range."""
+        self._call("rd_pool_reset", slot)
+
+    def copy(self, source: int, to: int) -> None:
+        """Copies a slot's bytes into another: forks a sequence."""
+        self._call("rd_pool_copy", source, to)
+
+    def convert_to(self, other: "StatePool") -> None:
+        """Writes all slots into ``other``, which may have another layout and element type (rounded to
+        nearest even). Same slot count and sizes; ``ValueError`` otherwise."""
+        self._call("rd_pool_convert", self._layout, byref(other._tensor), other._layout)
+
+    def save(self, slot: int) -> bytes:
+        """One slot as bytes: a versioned header with checksum, then the packed state."""
+        size = c_size_t()
+        self._call("rd_pool_save_size", byref(size))
+        buffer = ctypes.create_string_buffer(size.value)
+        self._call("rd_pool_save", self._layout, slot, buffer, size)
+        return buffer.raw
+
+    def load(self, slot: int, data: bytes) -> None:
+        """Restores :meth:`save`'s bytes into a slot. ``ValueError`` for another version, shape or type,
+        or a wrong checksum; the slot then keeps its bytes."""
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise _errors.RedeltaTypeError(f"data: expected bytes, got {type(data).__name__}")
+        data = bytes(data)
+        self._call("rd_pool_load", self._layout, slot, data, len(data))
+
+
+class _Memory:
+    """Owner of a pool's memory; arrays and DLPack loans hold on to it."""
+
+    __slots__ = ("__weakref__",)
+
+    def __init__(self, tensor: _lib.Tensor) -> None:
+        weakref.finalize(self, _free, tensor).atexit = False  # the process's end frees it anyway
+
+
+_array._viewers[StatePool] = lambda pool: pool._view
