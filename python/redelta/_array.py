@@ -6,6 +6,7 @@ type, shape, strides - and is what call frames are cached under; :func:`describe
 """
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any, Callable
 
@@ -213,6 +214,7 @@ def shape_of(array: Any) -> tuple:
     return viewer(type(array), array)(array)[2][1]
 
 
+@functools.lru_cache(maxsize=None)
 def numpy_dtype(name: str) -> np.dtype:
     """The NumPy type of an element type's name; bfloat16 comes from ml_dtypes."""
     if name == "bfloat16":

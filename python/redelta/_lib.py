@@ -214,9 +214,12 @@ def _load() -> tuple[ctypes.CDLL, Path]:
         except OSError as error:
             tried.append(f"{path} ({error})")
             continue
-        for name, (result, arguments) in _PROTOTYPES.items():
-            function = getattr(handle, name)
-            function.restype, function.argtypes = result, arguments
+        try:
+            for name, (result, arguments) in _PROTOTYPES.items():
+                function = getattr(handle, name)
+                function.restype, function.argtypes = result, arguments
+        except AttributeError as error:
+            raise ImportError(f"{path} is not the redelta library this package needs: {error}") from None
         version = handle.rd_version().decode()
         if version.rsplit(".", 1)[0] != INTERFACE_VERSION:
             raise ImportError(f"{path} is redelta {version}; this package needs {INTERFACE_VERSION}.x")

@@ -132,13 +132,12 @@ def _tells_fla_apart(function: _Function) -> _Function:
         try:
             return function(*args, **kwargs)
         except (TypeError, ValueError) as error:
-            fourth = args[3] if len(args) > 3 else kwargs.get("beta")
             fifth = args[4] if len(args) > 4 else kwargs.get("state")
             value = args[2] if len(args) > 2 else kwargs.get("value")
             if (not _FLA_NAMES.isdisjoint(kwargs)
                     or len(args) == 5 and "actual_seq_lengths" not in kwargs and _rank(fifth) == 3
                     or len(args) > 5 and (args[5] is None or isinstance(args[5], float))
-                    or _rank(fourth) == _rank(fifth) == 3):
+                    or len(args) > 4 and _rank(args[3]) == _rank(args[4]) == 3):
                 raise _errors.RedeltaTypeError(_FLA) from error
             if (isinstance(error, _errors.Error) and _rank(value) == _rank(fifth) == 4
                     and value.shape[1] != fifth.shape[1] == value.shape[2]):

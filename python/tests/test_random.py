@@ -22,7 +22,7 @@ except ImportError:
 
 
 @seed(SEED)
-@settings(max_examples=60, **QUIET)
+@settings(max_examples=300, **QUIET)
 @given(st.data())
 def test_chunk_gated_delta_rule(data) -> None:
     draw = data.draw
@@ -45,7 +45,7 @@ def test_chunk_gated_delta_rule(data) -> None:
 
 
 @seed(SEED)
-@settings(max_examples=40, **QUIET)
+@settings(max_examples=200, **QUIET)
 @given(st.data())
 def test_verify_then_commit(data) -> None:
     draw = data.draw
@@ -71,7 +71,7 @@ def test_verify_then_commit(data) -> None:
 
 
 @seed(SEED)
-@settings(max_examples=40, **QUIET)
+@settings(max_examples=200, **QUIET)
 @given(st.data())
 def test_prefill_split_anywhere(data) -> None:
     draw = data.draw
