@@ -87,13 +87,23 @@ static void run(rd_npu_core *c, const insn *i) {
   if (!npu_execute_all(c->mem, i)) finding(c, RD_NPU_BOUNDS, i, "gather offset outside its table");
 }
 
+/* Keeps events and barriers for implied.c; a dropped one takes no place in its queue. */
+static void keep_control(rd_npu_core *c, const insn *i, bool dropped) {
+  insn k = *i;
+  k.index = c->next_index[i->pipe] + !dropped;
+  if (i->op == OP_pipe_barrier) memcpy(k.barrier.ends, c->next_index, sizeof k.barrier.ends);
+  if (!npu_program_add(&c->control, &k)) c->out_of_memory = true;
+}
+
 void npu_issue(rd_npu_core *c, insn *i) {
   char why[200];
   if (c->out_of_memory) return;
   bool control = i->op == OP_set_flag || i->op == OP_wait_flag || i->op == OP_pipe_barrier;
   if (control) {
     if (!control_ok(c, i)) return;
-    if (i->op != OP_pipe_barrier && c->without[i->flag.src][i->flag.dst]) return;
+    bool dropped = i->op != OP_pipe_barrier && c->without[i->flag.src][i->flag.dst];
+    if (c->dropping && c->check) keep_control(c, i, dropped);
+    if (dropped) return;
   } else {
     if (!available(c, i)) return;
     if (!npu_validate(c->launch, i, why, sizeof why)) {

@@ -151,6 +151,7 @@ static bool run_core(void *user, void *state, uint32_t n) {
   c->execute = j->plan.execute && (kind == RD_NPU_EAGER || kind == RD_NPU_EXHAUSTIVE);
   c->record = j->plan.keep || j->plan.check || (j->plan.execute && !c->execute);
   memcpy(c->without, j->without, sizeof c->without);
+  c->dropping = j->o->without && *j->o->without;
   c->mem = j->plan.execute ? &w->mem : NULL;
   c->chk = w->chk;
   if (c->mem && n >= 1) npu_memory_poison(c->mem);
@@ -186,6 +187,7 @@ void npu_free_cores(rd_npu_core *cores, uint32_t count) {
   for (uint32_t n = 0; cores && n < count; n++) {
     rd_npu_core *c = &cores[n];
     npu_program_free(&c->prog);
+    npu_program_free(&c->control);
     npu_finding_free(&c->findings);
     for (uint32_t t = 0; t < c->launch->tensor_count; t++) {
       if (c->written) free(c->written[t].list);
@@ -266,6 +268,8 @@ rd_npu_status rd_npu_run(const rd_npu_launch *launch, const rd_npu_options *opti
       !run_witnesses(o, cores, count, &before))
     s = RD_NPU_NO_MEMORY;
   if (s == RD_NPU_OK && exhaustive && !any_halted(cores, count) && !npu_explore(r, o, cores, count, &before))
+    s = RD_NPU_NO_MEMORY;
+  if (s == RD_NPU_OK && plan.check && o->without && *o->without && !npu_report_implied(r, cores, count))
     s = RD_NPU_NO_MEMORY;
   if (s == RD_NPU_OK && !npu_report_collect(r, launch, cores, count)) s = RD_NPU_NO_MEMORY;
   if (s == RD_NPU_NO_MEMORY) npu_report_summary(r, "out of memory or threads");

@@ -132,6 +132,7 @@ typedef struct insn {
       uint8_t src, dst, id;
     } flag;
     struct {
+      uint32_t ends[RD_NPU_PIPES]; /* control list only: newest instruction of each pipe */
       uint8_t pipe;
     } barrier;
     struct {
@@ -298,12 +299,14 @@ struct rd_npu_core {
   uint32_t block, programs;
   uint64_t mask_lo, mask_hi;
   bool record, check, execute;
+  bool dropping; /* some channel is dropped */
   bool halted; /* a wait nobody satisfied: later values would be invented */
   uint8_t without[PIPES][PIPES];
   uint32_t next_index[PIPES];
   uint16_t pending[PIPES][PIPES][FLAG_IDS]; /* sets not yet waited for, in program order */
   uint64_t issued;
   program prog;
+  program control; /* with dropped channels: events and barriers, the dropped ones included */
   memory *mem;
   checker *chk;
   finding_list findings;

@@ -47,8 +47,39 @@ void rd_npu_report_free(rd_npu_report *r) {
     drop(f->first.site), drop(f->second.site), drop(f->first.buffer), drop(f->second.buffer);
     drop(f->missing), drop(f->message), drop(f->witness_tensor);
   }
+  for (size_t i = 0; i < r->dropped_count; i++) drop(r->dropped[i].place), drop(r->dropped[i].implied_by);
+  free(r->dropped);
   free(r->list);
   free(r);
+}
+
+size_t rd_npu_report_dropped_count(const rd_npu_report *r) { return r ? r->dropped_count : 0; }
+const rd_npu_dropped *rd_npu_report_dropped_get(const rd_npu_report *r, size_t i) {
+  return r && i < r->dropped_count ? &r->dropped[i] : NULL;
+}
+
+bool npu_report_dropped(rd_npu_report *r, const char *place, bool implied, const char *by) {
+  rd_npu_dropped *d = NULL;
+  for (size_t i = 0; place && i < r->dropped_count && !d; i++)
+    if (strcmp(r->dropped[i].place, place) == 0) d = &r->dropped[i];
+  if (place && !d) {
+    if (r->dropped_count == r->dropped_capacity) {
+      size_t capacity = r->dropped_capacity ? r->dropped_capacity * 2 : 32;
+      rd_npu_dropped *list = realloc(r->dropped, capacity * sizeof *list);
+      if (!list) return false;
+      r->dropped = list;
+      r->dropped_capacity = capacity;
+    }
+    d = &r->dropped[r->dropped_count];
+    *d = (rd_npu_dropped){.place = strdup(place)};
+    if (!d->place) return false;
+    r->dropped_count++;
+  }
+  if (!d) return false;
+  d->total++;
+  d->implied += implied;
+  if (implied && !d->implied_by) d->implied_by = strdup(by);
+  return !implied || d->implied_by;
 }
 
 /* ---- from raw to public --------------------------------------------------------------------------- */
@@ -306,6 +337,17 @@ char *rd_npu_report_text(const rd_npu_report *r) {
     else if (f->witness == RD_NPU_WITNESS_SAME)
       text_add(&t, "    witness: race without value effect on this input\n");
   }
+  for (size_t i = 0; r && i < r->dropped_count; i++) {
+    const rd_npu_dropped *d = &r->dropped[i];
+    text_add(&t, "dropped %s: ", d->place);
+    if (d->implied == d->total)
+      text_add(&t, "implied by %s\n", d->implied_by);
+    else if (d->implied)
+      text_add(&t, "not implied %llu times of %llu (else by %s)\n", (unsigned long long)(d->total - d->implied),
+               (unsigned long long)d->total, d->implied_by);
+    else
+      text_add(&t, "not implied\n");
+  }
   if (r && r->schedules)
     text_add(&t, "schedules explored: %llu%s\n", (unsigned long long)r->schedules, r->capped ? " (capped)" : "");
   text_add(&t, "%s\n", rd_npu_report_summary(r));
@@ -351,6 +393,16 @@ char *rd_npu_report_json(const rd_npu_report *r) {
       text_number(&t, f->got);
       text_add(&t, "}");
     }
+    text_add(&t, "}");
+  }
+  text_add(&t, "], \"dropped\": [");
+  for (size_t i = 0; r && i < r->dropped_count; i++) {
+    const rd_npu_dropped *d = &r->dropped[i];
+    text_add(&t, "%s{\"place\": ", i ? ", " : "");
+    text_json(&t, d->place);
+    text_add(&t, ", \"total\": %llu, \"implied\": %llu, \"implied_by\": ", (unsigned long long)d->total,
+             (unsigned long long)d->implied);
+    text_json(&t, d->implied_by);
     text_add(&t, "}");
   }
   text_add(&t, "]}");

@@ -10,6 +10,8 @@ struct rd_npu_report {
   char summary[256];
   uint64_t instructions, schedules;
   bool capped;
+  rd_npu_dropped *dropped; /* places of dropped channels */
+  size_t dropped_count, dropped_capacity;
 };
 
 rd_npu_report *npu_report_new(void);
@@ -21,6 +23,10 @@ bool npu_report_is_first(const rd_npu_core *cores, uint32_t core, uint32_t index
 /* All schedules with few deviations; findings go to the cores. */
 bool npu_explore(rd_npu_report *r, const rd_npu_options *o, rd_npu_core *cores, uint32_t count,
                  const gm_image *before);
+
+/* Fills `dropped` from the cores' control lists. */
+bool npu_report_implied(rd_npu_report *r, const rd_npu_core *cores, uint32_t count);
+bool npu_report_dropped(rd_npu_report *r, const char *place, bool implied, const char *by);
 
 /* Growing text; ok turns false when memory is missing. */
 typedef struct text {

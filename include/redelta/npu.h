@@ -246,6 +246,16 @@ typedef struct rd_npu_finding {
   double expected, got;
 } rd_npu_finding;
 
+/* With options.without: each place of a dropped channel (the set and the wait it paired with), how often it
+ * came by, and how often other edges order the two all the same. */
+typedef struct rd_npu_dropped {
+  const char *place;
+  uint64_t total, implied;
+  const char *implied_by; /* "V_MTE3 MTE3_MTE1 MTE1_M"; NULL when never implied */
+} rd_npu_dropped;
+
+RD_NPU_API size_t rd_npu_report_dropped_count(const rd_npu_report *report);
+RD_NPU_API const rd_npu_dropped *rd_npu_report_dropped_get(const rd_npu_report *report, size_t index);
 RD_NPU_API size_t rd_npu_report_count(const rd_npu_report *report);
 RD_NPU_API const rd_npu_finding *rd_npu_report_get(const rd_npu_report *report, size_t index);
 RD_NPU_API const char *rd_npu_finding_name(rd_npu_finding_kind kind); /* "race RAW", "flag reuse", … */
