@@ -1,33 +1,44 @@
+/* chunk_gated_delta_rule_moves.h - memory map, events and data movement of the 310P chunk kernel.
+ */
+/* clang-format off */
 /*
- * chunk_gated_delta_rule_moves.h - memory map, events and data movement of the 310P chunk kernel.
+ * Matrices in UB are f32 in fractal column order ("NZ", as L0C delivers them): strip s holds columns
+ * 16s..16s+15, row r of a strip is 64 bytes = two blocks.  Converting to f16 element by element gives
+ * the NZ order that L1 wants, so nothing is ever transposed or shuffled by the vector unit.
  *
- * Matrices in UB are f32 in fractal column order ("NZ", as L0C delivers them): strip s holds
- * columns 16s..16s+15, row r of a strip is 64 bytes = two blocks.  Converting to f16 element by
- * element gives the NZ order that L1 wants, so nothing is ever transposed or shuffled by the vector
- * unit.
- *
- * A per-row factor is kept "expanded": one block of 8 equal lanes per row.  The 310P cannot
- * broadcast lanes to blocks; vcgadd can: reading one block eight times (block stride 0) under a
- * mask that selects one lane of each block, it writes eight equal sums of a single term.
+ * A per-row factor is kept "expanded": one block of 8 equal lanes per row.  The 310P cannot broadcast
+ * lanes to blocks, but vcgadd can: reading one block eight times (block stride 0) under a mask that
+ * selects one lane of each block, it writes eight equal sums of a single term.
  *
  * Events (id in brackets).  P = primed once at the start and drained at the end.
- *   M     -> V     [L0C slot]   product finished: l0c_to_ub may copy
- *   V     -> M   P [L0C slot]   copied: mad_to_slot may overwrite
- *   MTE1  -> M     [L0 slot]    operands loaded
- *   M     -> MTE1 P[L0 slot]    operands consumed
- *   MTE2  -> MTE1  [input slot] q, k in L1
- *   MTE1  -> MTE2 P[input slot] q, k consumed; implies that v, beta, g are too (the last product of
- * a chunk needs them), so there is no V -> MTE2 event for those MTE2  -> V     [input slot] v,
- * beta, g in UB     [2] initial state in UB V     -> MTE2  [2]          X and Y may receive the
- * initial state V     -> MTE3  [0] HI filled  [1] LO filled  [2] zeros made, or f32 state final
- *   MTE3  -> V   P [0] HI sent    [1] LO sent    [2] f32 state sent (not primed)
- *   MTE3  -> MTE1  [0] P, T, residual  [1] v'  [2] v''  [3] state  [4 + input slot] zero rows of q,
- * k MTE3  -> MTE2 P[0]          zero rows and passed-through states written MTE2  -> MTE3  [0]
- * state to pass through in UB Tiles that the vector unit produces need no MTE1 -> MTE3 event: the
- * values of the next chunk come out of a product that M starts after the last product that read the
- * old tile, and M has waited for those loads.  The input tiles come from GM and have no such path:
- * MTE1 -> MTE2 is what orders them.
+ *   M    -> V       [L0C slot]    product finished: l0c_to_ub may copy
+ *   V    -> M     P [L0C slot]    copied: mad_to_slot may overwrite
+ *   MTE1 -> M       [L0 slot]     operands loaded
+ *   M    -> MTE1  P [L0 slot]     operands consumed
+ *   MTE2 -> MTE1    [input slot]  q, k in L1
+ *   MTE1 -> MTE2  P [input slot]  q, k consumed; and v, beta, g too, because the last product of a
+ *                                 chunk needs them: there is no V -> MTE2 event for those
+ *   MTE2 -> V       [input slot]  v, beta, g in UB        [2] initial state in UB
+ *   V    -> MTE2    [2]           X and Y may receive the initial state
+ *   V    -> MTE3    [0] HI filled [1] LO filled           [2] zeros made, or f32 state final
+ *   MTE3 -> V     P [0] HI sent   [1] LO sent             [2] f32 state sent (not primed)
+ *   MTE3 -> MTE1    [0] P, T, residual  [1] v'  [2] v''  [3] state  [4 + input slot] zero rows of q, k
+ *   MTE3 -> MTE2  P [0]           zero rows and passed-through states written
+ *   MTE2 -> MTE3    [0]           state to pass through is in UB
+ *
+ * Tiles that the vector unit produces need no MTE1 -> MTE3 event: the values of the next chunk come out
+ * of a product that M starts after the last product that read the old tile, and M has waited for those
+ * loads.  The input tiles come from GM and have no such path: MTE1 -> MTE2 is what orders them.
+ *
+ * Some events are implied by others at single call sites.  They stay because the function that issues
+ * them is shared with call sites that need them, and a special case would be one more thing to keep right:
+ *   V -> M     before T r and the first half of k^T v'': their operands were computed from what was copied
+ *              out of the slot
+ *   M -> V     before the copy of q S: T r, already copied, is a later product
+ *   MTE3 -> V  before v' is staged: it came out of a product of what was staged before
+ *   the waits at the end of the kernel: nothing races there, but the next launch would find the flags set
  */
+/* clang-format on */
 #ifndef REDELTA_NPU_CHUNK_GATED_DELTA_RULE_MOVES_H
 #define REDELTA_NPU_CHUNK_GATED_DELTA_RULE_MOVES_H
 
