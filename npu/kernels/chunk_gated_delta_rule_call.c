@@ -22,7 +22,7 @@ static const rd_npu_preset presets[] = {
  * no gate. */
 static const char *const mutation_shapes[] = {
     "B=2,Hk=1,Hv=2,T=150,K=32,V=48,lengths=150:37",
-    "B=3,Hk=1,Hv=1,T=200,K=16,V=16,lengths=200:0:64",
+    "B=3,Hk=1,Hv=1,T=200,K=16,V=16,lengths=200:0:5",
     "B=3,Hk=1,Hv=2,T=66,K=48,V=32,lengths=66:0:33,gate=none,cores=2",
     "B=5,Hk=1,Hv=1,T=130,K=32,V=16,lengths=0:0:130:0:1,state=f32,cores=1",
     "B=3,Hk=1,Hv=1,T=64,K=64,V=64,lengths=20:64:36,state=f32,cores=1",

@@ -35,8 +35,15 @@
  *   V -> M     before T r and the first half of k^T v'': their operands were computed from what was copied
  *              out of the slot
  *   M -> V     before the copy of q S: T r, already copied, is a later product
- *   MTE3 -> V  before v' is staged: it came out of a product of what was staged before
+ *   MTE3 -> V  before v' is staged: it came out of a product of what was staged before; and after v'' is:
+ *              LO is next filled from what k^T v'' gives
  *   the waits at the end of the kernel: nothing races there, but the next launch would find the flags set
+ * And some could stand one instruction further without harm:
+ *   MTE3 -> MTE1 [1] [2] [3] guard the B tile of a product whose A tile is loaded first; they stand before
+ *              the product so that mad_to_slot need not know where its operands come from
+ *   MTE1 -> MTE2 is set after the last product of a chunk, whose very last load reads v'' and not k
+ *   MTE3 -> MTE2 is drained where the zero rows end, one load before UB is written again, so that the
+ *              prologue balances its own flags
  */
 /* clang-format on */
 #ifndef REDELTA_NPU_CHUNK_GATED_DELTA_RULE_MOVES_H
