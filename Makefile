@@ -27,7 +27,7 @@ test-full:
 
 # Measures this machine and redraws the pictures that the README shows.
 bench-report: build
-	$(BUILD)/redelta bench --json $(BUILD)/bench.json
+	$(BUILD)/redelta bench --out $(BUILD)/bench.json
 	$(PYTHON) bench/render.py $(BUILD)/bench.json docs/figures
 
 bench: build

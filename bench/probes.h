@@ -1,0 +1,12 @@
+/* bench/probes.h - the probes of this build. SPDX-License-Identifier: Apache-2.0 */
+#ifndef RD_BENCH_PROBES_H
+#define RD_BENCH_PROBES_H
+
+#include "bench/bench.h"
+
+extern const bench_probe bench_probe_plain;
+#ifdef BENCH_X86
+extern const bench_probe bench_probe_avx2, bench_probe_avx512;
+#endif
+
+#endif
