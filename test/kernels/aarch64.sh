@@ -10,7 +10,7 @@ cmake -S "$source" -B "$build" -G Ninja -DCMAKE_TOOLCHAIN_FILE="$source/cmake/aa
   -DREDELTA_PARTS="src;test/kernels" -DREDELTA_WARNINGS=ON >/dev/null
 cmake --build "$build"
 cd "$build/test/kernels"
-for run in "spec" "accuracy 65537" "selftest" "harness --seed 4"; do
+for run in "spec" "accuracy 65537" "selftest 8" "harness --seed 4 --every 2"; do
   set -- $run
   program=./test_kernels_$1
   shift

@@ -16,6 +16,7 @@ typedef struct harness {
   uint32_t isa;         /* ISAs to run */
   int64_t only_case;    /* -1: all */
   int repeat;           /* draws per shape */
+  int every;            /* of the cases, only every so manieth */
   int all;              /* every n and state mode instead of draws */
   int quiet;            /* the self-test expects a failure: prints none, stops at the first */
   const char *self;     /* argv[0], for lines that reproduce a failure */
@@ -28,7 +29,8 @@ const char *isa_name(uint32_t isa);
 
 /* Whether a check leaves this case out. */
 static inline int harness_skips(const harness *h, int64_t index) {
-  return (h->only_case >= 0 && h->only_case != index) || (h->quiet && h->tally.failed > 0);
+  if (h->only_case >= 0) return h->only_case != index;
+  return index % h->every != 0 || (h->quiet && h->tally.failed > 0);
 }
 
 /* One finished case of one kernel. A failure prints the message and how to repeat it. */
