@@ -70,14 +70,14 @@ def main():
     from matplotlib import pyplot as plt
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4))
     for axis, columns, label in ((left, (1, 2), "milliseconds per round"), (right, (3, 4), "MiB kept per round")):
-        for column, name in zip(columns, ("verify + commit of half, by replay", "decode with a snapshot per token")):
+        for column, name in zip(columns, ("verify + commit of half, by replay",
+                                          "decode with a snapshot per token")):
             axis.plot(windows, [row[column] for row in rows], marker="o", label=name)
         axis.set_xlabel("window (candidate tokens)")
         axis.set_ylabel(label)
-        axis.set_ylim(bottom=0)
         axis.grid(alpha=0.3)
     right.set_yscale("log")
-    right.set_ylim(bottom=None)
+    left.set_ylim(bottom=0)
     left.legend()
     figure.suptitle(f"KDA, {batch} sequences, {heads} heads, K = V = 128, float32, "
                     f"{redelta.get_num_threads()} threads")

@@ -38,7 +38,15 @@ def _torch_viewer(torch: Any) -> Callable[[Any], View]:
             raise _errors.RedeltaValueError(f"tensor is on device {tensor.device}, expected cpu")
         if tensor.layout is not strided:
             raise _errors.RedeltaTypeError(f"tensor layout is {tensor.layout}, expected torch.strided")
-        return tensor.data_ptr(), False, (tensor.dtype, tensor.shape, tensor.stride()), tensor
+        if tensor.is_neg():
+            raise _errors.RedeltaTypeError("tensor is a lazily negated view; call resolve_neg() first")
+        try:
+            address = tensor.data_ptr()
+        except RuntimeError as error:  # fake, functional, batched: nothing in memory
+            raise _errors.RedeltaTypeError(
+                f"tensor has no memory to read ({type(tensor).__name__}); redelta.torch has operators for "
+                f"torch.compile and fake tensors: {error}") from error
+        return address, False, (tensor.dtype, tensor.shape, tensor.stride()), tensor
 
     return view
 

@@ -44,17 +44,18 @@ class Frame:
 
     def __init__(self, operation: Operation, key: tuple) -> None:
         self.operation, self.function, self.key = operation, operation.function, key
-        self.structs, self.args = [], []
+        self.structs: list[Any] = []
+        self.args: list[Any] = []
         self.owners: Any = None
         for struct, initialise, _ in operation.structs:
-            made = None if struct is None else struct()
+            made: Any = None if struct is None else struct()
             if initialise is not None:
                 initialise(byref(made))
             elif made is not None and hasattr(made, "struct_size"):
                 made.struct_size = sizeof(made)
             self.structs.append(made)
             self.args.append(None if made is None else byref(made))
-        self.params = self.structs[0]
+        self.params: Any = self.structs[0]
         self.cells: list[Any] = []
         given = set()
         for i, (name, index, field) in enumerate(operation.sites):

@@ -245,7 +245,7 @@ class Plan:
         status = _lib.lib.rd_plan_get_info(self._handle, byref(made))
         if status:
             raise _errors.from_status(status, "rd_plan_get_info failed")
-        values = {field: getattr(made, field) for field, _ in made._fields_ if field != "struct_size"}
+        values = {field: getattr(made, field) for field, *_ in made._fields_ if field != "struct_size"}
         return {field: value.decode() if isinstance(value, bytes) else value
                 for field, value in values.items()}
 

@@ -132,8 +132,8 @@ def _tells_fla_apart(function: _Function) -> _Function:
         try:
             return function(*args, **kwargs)
         except (TypeError, ValueError) as error:
-            fifth = args[4] if len(args) > 4 else kwargs.get("state")
-            value = args[2] if len(args) > 2 else kwargs.get("value")
+            fifth: Any = args[4] if len(args) > 4 else kwargs.get("state")
+            value: Any = args[2] if len(args) > 2 else kwargs.get("value")
             if (not _FLA_NAMES.isdisjoint(kwargs)
                     or len(args) == 5 and "actual_seq_lengths" not in kwargs and _rank(fifth) == 3
                     or len(args) > 5 and (args[5] is None or isinstance(args[5], float))

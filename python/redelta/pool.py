@@ -66,8 +66,8 @@ class StatePool:
         count = 1 + sum((n - 1) * s for n, s in zip(self.shape, strides)) // size if all(self.shape) else 0
         if count == 0:
             return np.empty(self.shape, dtype)
-        buffer = (ctypes.c_char * (count * size)).from_address(self._view[0])
-        buffer._owner = self._memory  # type: ignore[attr-defined]
+        buffer: Any = (ctypes.c_char * (count * size)).from_address(self._view[0])
+        buffer._owner = self._memory
         return np.ndarray(self.shape, dtype, buffer, strides=strides)
 
     def torch(self) -> Any:

@@ -186,6 +186,19 @@ def test_tensors_that_are_not_in_memory(rng: Any) -> None:
         redelta.chunk_gated_delta_rule(**{**case, "g": case["g"].double()})
 
 
+@needs_torch
+def test_tensors_that_are_not_what_they_seem(rng: Any) -> None:
+    import torch
+    case = cases.chunk(Kind("torch"), rng)
+    with pytest.raises(TypeError, match="query: .*resolve_neg"):
+        redelta.chunk_gated_delta_rule(**{**case, "query": torch._neg_view(case["query"])})
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    with FakeTensorMode() as mode:
+        fake = mode.from_tensor(case["g"])
+    with pytest.raises(TypeError, match="g: .*"):
+        redelta.chunk_gated_delta_rule(**{**case, "g": fake})
+
+
 def test_bfloat16_needs_a_type_that_says_so(rng: Any) -> None:
     pytest.importorskip("ml_dtypes")
     case = cases.verify(NUMPY, rng)

@@ -1,6 +1,7 @@
 """Whose memory is read, written and kept: strides, in place, read-only, DLPack lifetimes."""
 from __future__ import annotations
 
+import ctypes
 import gc
 import sys
 import weakref
@@ -182,7 +183,7 @@ def test_dlpack_inputs_are_given_back_after_every_call(rng: Any) -> None:
     expected = [raw(x) for x in redelta.chunk_gated_delta_rule(**case)]
     lent = {name: Counted(case[name]) for name in names}
     base = _dlpack.loans()
-    for _ in range(50):
+    for _ in range(10):
         out, final = redelta.chunk_gated_delta_rule(**{**case, **lent})
         assert [raw(out), raw(final)] == expected
         del out, final
@@ -257,6 +258,80 @@ def test_dlpack_of_the_wrong_kind(rng: Any) -> None:
 
     with pytest.raises((TypeError, ValueError)):
         redelta.chunk_gated_delta_rule(**{**case, "g": Odd(case["g"])})
+
+
+class Versioned:
+    """A producer of DLPack 1: its capsule says whether the memory may be written."""
+
+    def __init__(self, array: np.ndarray, read_only: bool, major: int = 1) -> None:
+        self.array = array
+        self.loan = _dlpack._Loan(array, array.ctypes.data, _array.dtype_code("x", array.dtype), array.shape,
+                                  tuple(s // array.itemsize for s in array.strides))
+        self.managed = _dlpack._Versioned(major=major, minor=0, flags=int(read_only),
+                                          tensor=self.loan.managed.tensor)
+
+    def __dlpack__(self, *, max_version: Any = None) -> Any:
+        assert max_version == (1, 0)
+        return _dlpack._capsule_new(ctypes.addressof(self.managed), b"dltensor_versioned", None)
+
+    def __dlpack_device__(self) -> tuple:
+        return (1, 0)
+
+
+def test_dlpack_says_what_is_read_only(rng: Any) -> None:
+    pytest.importorskip("ml_dtypes")
+    case = cases.verify(NUMPY, rng)
+    redelta.fused_recurrent_kda_replayssm(**case)
+    arguments = [case[n] for n in ("recurrent_state", "replay_u", "replay_k", "replay_decay")]
+    accepted = Versioned(np.array([1, 2], np.int32), read_only=True)
+    expected = case["recurrent_state"].copy()
+    redelta.commit_recurrent_kda_replayssm(expected, *arguments[1:], np.array([1, 2], np.int32))
+    with pytest.raises(ValueError, match="recurrent_state.*read-only"):
+        redelta.commit_recurrent_kda_replayssm(Versioned(arguments[0], True), *arguments[1:], accepted)
+    with pytest.raises(TypeError, match="major version 2"):
+        redelta.commit_recurrent_kda_replayssm(Versioned(arguments[0], False, 2), *arguments[1:], accepted)
+    redelta.commit_recurrent_kda_replayssm(Versioned(arguments[0], False), *arguments[1:], accepted)
+    assert raw(arguments[0]) == raw(expected)
+
+
+@needs_torch
+def test_outputs_go_through_the_producers_namespace(rng: Any) -> None:
+    import torch
+    case = cases.chunk(NUMPY, rng)
+    expected = raw(redelta.chunk_gated_delta_rule(**case)[0])
+    base = _dlpack.loans()
+
+    class Namespaced(Counted):
+        def __array_namespace__(self, **options: Any) -> Any:
+            return torch  # has from_dlpack, which is all that is asked of it
+
+    case["value"] = Namespaced(case["value"])
+    out, final = redelta.chunk_gated_delta_rule(**case)
+    assert isinstance(out, torch.Tensor) and raw(out) == expected and isinstance(final, np.ndarray)
+    assert _dlpack.loans() == base + 1
+    del out
+    gc.collect()
+    assert _dlpack.loans() == base
+
+
+def test_long_runs_do_not_grow(rng: Any) -> None:
+    """Resident memory after thousands of calls of every kind."""
+    import resource
+    case = cases.chunk(NUMPY, rng, T=2)
+    lent = {**case, "g": Counted(case["g"])}
+
+    def run(times: int) -> None:
+        for _ in range(times):
+            redelta.chunk_gated_delta_rule(**case)
+            redelta.chunk_gated_delta_rule(**lent)
+            with pytest.raises(ValueError):
+                redelta.chunk_gated_delta_rule(**{**lent, "scale_value": float("inf")})
+            redelta.StatePool(2, 1, 64, 64).numpy()
+
+    run(300)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    run(2000)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 4096  # KiB
 
 
 def test_array_interface_alone_is_enough(rng: Any) -> None:

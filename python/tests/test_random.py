@@ -26,7 +26,8 @@ except ImportError:
 @given(st.data())
 def test_chunk_gated_delta_rule(data) -> None:
     draw = data.draw
-    B, Hk, group, T = draw(st.integers(0, 3)), draw(st.integers(1, 3)), draw(st.integers(1, 3)), draw(st.integers(0, 40))
+    B, Hk, group = draw(st.integers(0, 3)), draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    T = draw(st.integers(0, 40))
     K, V = draw(st.integers(1, 140)), draw(st.integers(1, 140))
     dtype = draw(st.sampled_from(["float32", "float16", "bfloat16"]))
     lengths = [draw(st.integers(0, T)) for _ in range(B)]
