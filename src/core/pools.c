@@ -77,7 +77,7 @@ static rd_status pool_alloc(rd_context *ctx, int64_t slots, int64_t Hv, int64_t 
   if (dtype != RD_F32 && dtype != RD_F16 && dtype != RD_BF16)
     return rdi_fail(ctx, RD_E_DTYPE, "dtype: expected f32, f16 or bf16, got %s", rdi_dtype_name(dtype));
   if (slots < 1) return rdi_fail(ctx, RD_E_SHAPE, "slots: expected at least 1, got %" PRId64, slots);
-  if (Hv < 1) return rdi_fail(ctx, RD_E_SHAPE, "Hv: expected at least 1, got %" PRId64, Hv);
+  if (Hv < 1) return rdi_fail(ctx, RD_E_HEADS, "Hv: expected at least 1, got %" PRId64, Hv);
   TRY(check_dim(ctx, "V", V));
   TRY(check_dim(ctx, "K", K));
   const int64_t size = (int64_t)rd_dtype_size(dtype);

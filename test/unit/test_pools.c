@@ -38,7 +38,7 @@ static void allocation(void **state) {
 
   assert_status(ctx, RD_E_NULL, rd_pool_alloc(ctx, 1, 1, 1, 1, RD_STATE_VK, RD_F32, NULL));
   assert_status(ctx, RD_E_SHAPE, rd_pool_alloc(ctx, 0, 1, 1, 1, RD_STATE_VK, RD_F32, &pool));
-  assert_status(ctx, RD_E_SHAPE, rd_pool_alloc(ctx, 1, 0, 1, 1, RD_STATE_VK, RD_F32, &pool));
+  assert_status(ctx, RD_E_HEADS, rd_pool_alloc(ctx, 1, 0, 1, 1, RD_STATE_VK, RD_F32, &pool));
   assert_status(ctx, RD_E_SHAPE, rd_pool_alloc(ctx, 1, 1, 513, 1, RD_STATE_VK, RD_F32, &pool));
   assert_status(ctx, RD_E_SHAPE, rd_pool_alloc(ctx, 1, 1, 1, 0, RD_STATE_VK, RD_F32, &pool));
   assert_status(ctx, RD_E_DTYPE, rd_pool_alloc(ctx, 1, 1, 1, 1, RD_STATE_VK, RD_I32, &pool));
