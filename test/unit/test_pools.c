@@ -46,8 +46,30 @@ static void allocation(void **state) {
                 rd_pool_alloc(ctx, 1, 1, 1, 1, (rd_state_layout)0, RD_F32, &pool));
   assert_status(ctx, RD_E_OVERFLOW,
                 rd_pool_alloc(ctx, INT64_MAX / 2, 9, 512, 512, RD_STATE_VK, RD_F32, &pool));
-  assert_status(ctx, RD_E_NOMEM,
-                rd_pool_alloc(ctx, (int64_t)1 << 40, 1, 512, 512, RD_STATE_VK, RD_F32, &pool));
+}
+
+static void *no_pools(void *self, size_t size, size_t align) {
+  (void)self;
+  return size > 1 << 20 ? NULL : aligned_alloc(align, (size + align - 1) / align * align);
+}
+
+static void release(void *self, void *p, size_t size) {
+  (void)self;
+  (void)size;
+  free(p);
+}
+
+static void no_memory(void **state) {
+  (void)state;
+  rd_context *ctx;
+  rd_context_options o;
+  rd_context_options_init(&o);
+  o.allocator = (rd_allocator){no_pools, release, NULL};
+  assert_int_equal(rd_context_create(&o, &ctx), RD_OK);
+  rd_tensor pool = {0};
+  assert_status(ctx, RD_E_NOMEM, rd_pool_alloc(ctx, 2, 1, 512, 512, RD_STATE_VK, RD_F32, &pool));
+  assert_int_equal(pool.dtype, RD_ABSENT);
+  rd_context_destroy(ctx);
 }
 
 static void reset_and_copy(void **state) {
@@ -140,6 +162,7 @@ static void saved_form(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(allocation),
+      cmocka_unit_test(no_memory),
       cmocka_unit_test(reset_and_copy),
       cmocka_unit_test(conversion),
       cmocka_unit_test(saved_form),

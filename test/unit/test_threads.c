@@ -71,6 +71,9 @@ static void in_child(rdi_pool *pool) {
 
 static void fork_makes_the_pool_anew(void **state) {
   (void)state;
+#if defined(__SANITIZE_THREAD__)
+  skip(); /* ThreadSanitizer refuses threads in a child of a program with threads */
+#endif
   rdi_pool *pool;
   assert_int_equal(rdi_pool_create(&plain, 3, &pool), RD_OK);
   assert_false(wrong(pool, 9));
