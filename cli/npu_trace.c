@@ -1,0 +1,110 @@
+/* redelta npu trace. SPDX-License-Identifier: Apache-2.0 */
+#include "cli/npu_cli.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { ID_LOG = NPU_ID_OWN };
+
+static const cli_option options[] = {
+    {"out", 'o', "OUT.json", "Chrome/Perfetto trace to write (also -o OUT.json)"},
+    NPU_OPTIONS,
+    {"log", ID_LOG, "FILE", "text log, one line per instruction"},
+    {0}};
+
+static const cli_command command = {
+    "npu trace",
+    "KERNEL [IN.safetensors] [-o OUT.json]",
+    "Draws the pipes' timeline under the cost model of docs/NPU-MODEL.md (a model, not\n"
+    "silicon; one cycle is shown as one microsecond) and prints how busy each pipe is.",
+    options,
+    1,
+    2};
+
+static bool to_file(void *user, const char *bytes, size_t count) { return fwrite(bytes, 1, count, user) == count; }
+
+static int open_output(const char *path, FILE **file) {
+  *file = NULL;
+  if (!path) return CLI_OK;
+  *file = fopen(path, "w");
+  return *file ? CLI_OK : cli_fail(command.name, CLI_SYSTEM, "%s: %s", path, strerror(errno));
+}
+
+static int close_output(const char *path, FILE *file) {
+  if (!file) return CLI_OK;
+  bool bad = ferror(file);
+  if (fclose(file) != 0 || bad) return cli_fail(command.name, CLI_SYSTEM, "%s: cannot write: %s", path, strerror(errno));
+  return CLI_OK;
+}
+
+static double percent(uint64_t part, uint64_t cycles, uint32_t cores) {
+  return cycles && cores ? 100.0 * (double)part / ((double)cycles * (double)cores) : 0;
+}
+
+static int table(const npu_request *r, const rd_npu_trace_result *t, int status) {
+  json_t *pipes = json_array();
+  if (!r->json) {
+    printf("%s: %llu modelled cycles on %u cores\n", r->kernel->name, (unsigned long long)t->cycles, t->cores);
+    printf("%-5s %10s %8s %8s %14s\n", "pipe", "operations", "busy %", "wait %", "bytes");
+  }
+  for (int p = 0; p < RD_NPU_PIPES; p++) {
+    const rd_npu_pipe_use *u = &t->pipe[p];
+    if (!u->operations && !u->waiting) continue;
+    double busy = percent(u->busy, t->cycles, t->cores), wait = percent(u->waiting, t->cycles, t->cores);
+    const char *name = rd_npu_pipe_name((rd_npu_pipe)p);
+    if (!r->json)
+      printf("%-5s %10llu %8.1f %8.1f %14llu\n", name, (unsigned long long)u->operations, busy, wait, (unsigned long long)u->bytes);
+    json_array_append_new(pipes, json_pack("{s:s, s:I, s:f, s:f, s:I}", "pipe", name, "operations", (json_int_t)u->operations,
+                                           "busy_percent", busy, "wait_percent", wait, "bytes", (json_int_t)u->bytes));
+  }
+  if (!r->json) {
+    json_decref(pipes);
+    return cli_finish(command.name, status);
+  }
+  return cli_finish_json(command.name, status, json_pack("{s:s, s:I, s:I, s:o}", "kernel", r->kernel->name, "cycles", (json_int_t)t->cycles,
+                                                         "cores", (json_int_t)t->cores, "pipes", pipes));
+}
+
+static int trace(const npu_request *r, rd_npu_call *call, const char *out, const char *log) {
+  FILE *json_file = NULL, *log_file = NULL;
+  int status = open_output(out, &json_file);
+  if (status == CLI_OK) status = open_output(log, &log_file);
+  if (status != CLI_OK) return status;
+  rd_npu_options o;
+  rd_npu_trace_result t;
+  npu_model_options(r, &o);
+  rd_npu_status s = rd_npu_trace(&call->launch, &o, json_file ? to_file : NULL, json_file, log_file ? to_file : NULL, log_file, &t);
+  cli_progress_end();
+  int closed = close_output(out, json_file), logged = close_output(log, log_file);
+  if (closed != CLI_OK || logged != CLI_OK) return CLI_SYSTEM;
+  if (s == RD_NPU_BAD_INPUT || s == RD_NPU_NO_MEMORY)
+    return cli_fail(command.name, s == RD_NPU_BAD_INPUT ? CLI_BAD : CLI_SYSTEM, "%s",
+                    s == RD_NPU_BAD_INPUT ? "invalid launch" : "out of memory or threads");
+  return table(r, &t, s == RD_NPU_FINDING ? CLI_FAILED : CLI_OK);
+}
+
+int npu_trace(int argc, char **argv) {
+  npu_request r;
+  const char *out = NULL, *log = NULL;
+  npu_request_init(&r, command.name);
+  cli_args args;
+  cli_begin(&args, &command, argc, argv);
+  int id;
+  while ((id = cli_next(&args)) >= 0) {
+    int taken = npu_take_option(&args, id, &r);
+    if (taken == 0) return CLI_BAD;
+    if (id == 'o') out = args.value;
+    if (id == ID_LOG) log = args.value;
+  }
+  if (id == CLI_HELP) return cli_finish(command.name, CLI_OK);
+  if (id == CLI_USAGE) return CLI_BAD;
+  r.json = args.json;
+  if (!npu_take_kernel(&r, args.operands[0])) return CLI_BAD;
+  static rd_npu_call call;
+  io_file in = {0};
+  int status = npu_prepare(&r, args.operand_count > 1 ? args.operands[1] : NULL, out, &in, &call);
+  if (status == CLI_OK) status = trace(&r, &call, out, log);
+  rd_npu_call_free(&call);
+  io_file_free(&in);
+  return status;
+}
