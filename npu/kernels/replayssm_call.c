@@ -270,7 +270,8 @@ static const rd_npu_preset verify_presets[] = {
 };
 /* Several waves with each row block, first/middle/last slices, ragged tails, one token, one program idle. */
 static const char *const verify_shapes[] = {
-    "layout=TND,N=5,lengths=20:9:1,block_num=8", "layout=BSND,B=2,N=17,S=17,block_num=8",
+    "layout=TND,N=5,lengths=20:9:1,block_num=8", "layout=BSND,B=2,N=17,S=10,block_num=8",
+    "layout=BSND,B=2,N=17,S=2,block_num=8",
     "layout=BNSD,B=2,N=12,S=11,block_num=8",     "layout=BSND,B=1,N=9,S=8,block_num=8",
     "layout=BSND,B=1,N=1,S=1,block_num=8",       NULL,
 };
@@ -299,7 +300,7 @@ static const rd_npu_preset commit_presets[] = {
     {NULL, NULL},
 };
 static const char *const commit_shapes[] = {
-    "B=3,N=6,C=20,accepted=20:9:0,block_num=8", "B=2,N=17,C=17,accepted=17:1,block_num=8",
+    "B=3,N=6,C=20,accepted=20:9:0,block_num=8", "B=2,N=17,C=10,accepted=10:1,block_num=8",
     "B=2,N=12,C=11,accepted=11:8,block_num=8",  "B=1,N=1,C=1,accepted=1,block_num=8",
     "B=2,N=1,C=4,accepted=0:0,block_num=8",     NULL,
 };

@@ -5,11 +5,14 @@
  * the buffer whose store has finished.
  *
  *   channel    id          set                             waited for by
- *   MTE2_V     0,1         state block loaded               V, before the item's first slice
- *   MTE2_V     2,3         records of a slice loaded         V, before the slice
+ *   MTE2_V     0,1         records of a slice loaded, and    V, before the slice
+ *                          before the first one the state
  *   V_MTE2     0,1         records of a slice used up        MTE2, before the buffer is loaded again
  *   V_MTE3     0,1         item finished                     MTE3, before the state is stored
  *   MTE3_MTE2  0,1         state stored                      MTE2, before the buffer is loaded again
+ *
+ * Mutation finds every one of them needed. Redundant is only the exact place of one set: V_MTE2 may
+ * stand one instruction earlier, because the last vmla of a slice reads nothing that MTE2 fills.
  */
 #include "replayssm.h"
 
@@ -60,7 +63,6 @@ static void load(rd_npu_core *c, const replay_cursor *at, const commit_ub *m) {
   if (at->t0 == 0) {
     wait_flag(PIPE_MTE3, PIPE_MTE2, state);
     copy_gm_to_ubuf(m->state[state], state_address(at), 1, rows * 16, 0, 0);
-    set_flag(PIPE_MTE2, PIPE_V, state);
   }
   wait_flag(PIPE_V, PIPE_MTE2, slot);
   copy_gm_to_ubuf(m->u16[slot], GM(a->u) + 2 * replay_record_offset(at, at->row), at->tokens, rows / 16,
@@ -68,19 +70,18 @@ static void load(rd_npu_core *c, const replay_cursor *at, const commit_ub *m) {
   copy_gm_to_ubuf(m->k16[slot], GM(a->k) + 2 * replay_record_offset(at, 0), at->tokens, 8, a->N * 8 - 8, 0);
   copy_gm_to_ubuf(m->decay[slot], GM(a->decay) + 4 * replay_record_offset(at, 0), at->tokens, 16,
                   a->N * 16 - 16, 0);
-  set_flag(PIPE_MTE2, PIPE_V, 2 + slot);
+  set_flag(PIPE_MTE2, PIPE_V, slot);
 }
 
 static void compute(rd_npu_core *c, const replay_cursor *at, const commit_ub *m) {
   const uint32_t state = at->ordinal & 1, slot = at->step & 1, rows = at->a->rows;
   const uint32_t lanes = rows < 64 ? rows : 64; /* of one u row per repeat */
   const uint64_t S = m->state[state];
-  wait_flag(PIPE_MTE2, PIPE_V, 2 + slot);
+  wait_flag(PIPE_MTE2, PIPE_V, slot);
   set_vector_mask(0, lanes == 64 ? ~0ull : (1ull << lanes) - 1);
   vconv_f162f32(m->u, m->u16[slot], at->tokens * (rows / lanes), 1, 1, lanes / 8, lanes / 16);
   set_vector_mask(0, ~0ull);
   vconv_f162f32(m->k, m->k16[slot], at->tokens * 2, 1, 1, 8, 4);
-  if (at->t0 == 0) wait_flag(PIPE_MTE2, PIPE_V, state);
   for (uint32_t t = 0; t < at->tokens; t++) {
     vbrcb(F32, m->expanded, m->u + t * rows * 4, rows / 8, 1, 8);
     for (uint32_t half = 0; half < 512; half += 256) {

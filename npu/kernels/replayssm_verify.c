@@ -8,12 +8,16 @@
  * a row (u) are spread over a 32-byte block by vbrcb and read with block stride 0.
  *
  *   channel    id     set                                   waited for by
- *   MTE2_V     0,1    state block and head weights loaded    V, before the item's first slice
- *   MTE2_V     2,3    inputs of a slice loaded                V, before the slice
+ *   MTE2_V     0,1    inputs of a slice loaded, and before    V, before the slice
+ *                     the first one state and head weights
  *   V_MTE2     0,1    item finished                           MTE2, before the state buffer is loaded again
  *   V_MTE2     2,3    inputs of a slice widened               MTE2, before the input buffer is loaded again
  *   V_MTE3     0,1    results of a slice staged               MTE3, before they are stored
  *   MTE3_V     0,1    results of a slice stored               V, before the staging is written again
+ *
+ * Mutation finds every one of them needed. Redundant is only the exact place of three: the waits of a
+ * slice may stand one instruction later, because V first clears numbers of its own, and the item's
+ * V_MTE2 one earlier, because the last instruction before it stages results and reads no input.
  */
 #include "replayssm.h"
 
@@ -119,7 +123,6 @@ static void load_item(rd_npu_core *c, const replay_cursor *at, const verify_ub *
   copy_gm_to_ubuf(m->state[i], GM(a->state) + (head * REPLAY_DIM + at->row) * ROW, 1, a->rows * 16, 0, 0);
   copy_gm_to_ubuf_align(m->A_log[i], GM(a->A_log) + 4ull * at->n, 1, 4, 0, 0);
   copy_gm_to_ubuf(m->dt_bias[i], GM(a->dt_bias) + (uint64_t)at->n * ROW, 1, 16, 0, 0);
-  set_flag(PIPE_MTE2, PIPE_V, i);
 }
 
 static void load(rd_npu_core *c, const replay_cursor *at, const verify_ub *m) {
@@ -135,7 +138,7 @@ static void load(rd_npu_core *c, const replay_cursor *at, const verify_ub *m) {
   load_rows16(c, RD_SITE, m->g16[slot], GM(a->g), token_place(at, N, at->n, 128), 0, 128, at->tokens);
   const place b = token_place(at, N, at->n, 1);
   copy_gm_to_ubuf_align(m->beta16[slot], GM(a->beta) + 2 * b.first, at->tokens, 2, 2 * (b.stride - 1), 0);
-  set_flag(PIPE_MTE2, PIPE_V, 2 + slot);
+  set_flag(PIPE_MTE2, PIPE_V, slot);
 }
 
 static void lanes(rd_npu_core *c, uint32_t n) { set_vector_mask(0, n == 64 ? ~0ull : (1ull << n) - 1); }
@@ -271,8 +274,7 @@ static void stage(rd_npu_core *c, const replay_cursor *at, const verify_ub *m) {
 
 static void compute(rd_npu_core *c, const replay_cursor *at, const verify_ub *m) {
   const uint32_t slot = at->step & 1, item = at->ordinal & 1;
-  wait_flag(PIPE_MTE2, PIPE_V, 2 + slot);
-  if (at->t0 == 0) wait_flag(PIPE_MTE2, PIPE_V, item);
+  wait_flag(PIPE_MTE2, PIPE_V, slot);
   wait_flag(PIPE_MTE3, PIPE_V, slot);
   prepare_slice(c, at, m);
   for (uint32_t t = 0; t < at->tokens; t++) token(c, at, m, t);
