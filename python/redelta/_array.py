@@ -25,6 +25,18 @@ def _numpy_view(array: np.ndarray) -> View:
     return address, read_only, (array.dtype, interface["shape"], interface["strides"]), array
 
 
+def _no_memory(tensor: Any) -> Exception:
+    return _errors.RedeltaTypeError(
+        f"tensor has no memory of its own to read ({type(tensor).__name__}); redelta.torch has operators "
+        "for torch.compile and fake tensors")
+
+
+def _torch_wrapper(kind: type, tensor_type: type) -> bool:
+    """Whether a tensor subclass intercepts operators: what its memory holds is then its own affair."""
+    own = kind.__mro__[:kind.__mro__.index(tensor_type)]
+    return any("__torch_dispatch__" in base.__dict__ for base in own)
+
+
 def _torch_viewer(torch: Any) -> Callable[[Any], View]:
     grad_enabled = torch.is_grad_enabled
     strided = torch.strided
@@ -42,10 +54,10 @@ def _torch_viewer(torch: Any) -> Callable[[Any], View]:
             raise _errors.RedeltaTypeError("tensor is a lazily negated view; call resolve_neg() first")
         try:
             address = tensor.data_ptr()
-        except RuntimeError as error:  # fake, functional, batched: nothing in memory
-            raise _errors.RedeltaTypeError(
-                f"tensor has no memory to read ({type(tensor).__name__}); redelta.torch has operators for "
-                f"torch.compile and fake tensors: {error}") from error
+        except RuntimeError as error:  # functional, batched
+            raise _no_memory(tensor) from error
+        if not address and tensor.numel():
+            raise _no_memory(tensor)
         return address, False, (tensor.dtype, tensor.shape, tensor.stride()), tensor
 
     return view
@@ -100,6 +112,8 @@ def viewer(kind: type, array: Any) -> Callable[[Any], View]:
     if issubclass(kind, np.ndarray):
         found = _numpy_view
     elif is_torch(array):
+        if _torch_wrapper(kind, _torch().Tensor):
+            raise _no_memory(array)
         found = _torch_viewer(_torch())
         changed = _torch_changed(_torch())
     elif hasattr(kind, "__dlpack__"):
