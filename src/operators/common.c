@@ -21,6 +21,12 @@ rd_status rdo_check_block_num(rd_context *ctx, int32_t n) {
   return rdi_fail(ctx, RD_E_BLOCK_NUM, "block_num: expected None (0), 8, 24, 28 or 32, got %d", (int)n);
 }
 
+rd_status rdo_check_scale(rd_context *ctx, int32_t has_scale, double scale, float *out) {
+  if (has_scale != 0 && has_scale != 1)
+    return rdi_fail(ctx, RD_E_ENUM, "has_scale: expected 0 (None) or 1, got %d", (int)has_scale);
+  return rdi_check_scale(ctx, "scale", !has_scale, scale, RDO_DIM, out);
+}
+
 rd_status rdo_check_numerics(rd_context *ctx, rd_numerics numerics) {
   if (numerics == RD_EXACT || numerics == RD_FAST) return RD_OK;
   return rdi_fail(ctx, RD_E_ENUM, "numerics: expected RD_EXACT or RD_FAST, got %d", (int)numerics);

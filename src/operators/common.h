@@ -20,6 +20,9 @@ rd_status rdo_check_struct(rd_context *ctx, size_t got, size_t expected);
 /* block_num: 0 (None), 8, 24, 28 or 32. */
 rd_status rdo_check_block_num(rd_context *ctx, int32_t block_num);
 
+/* has_scale 0 or 1 and the scale itself, None being 128^-1/2. */
+rd_status rdo_check_scale(rd_context *ctx, int32_t has_scale, double scale, float *out);
+
 /* numerics: RD_EXACT or RD_FAST. */
 rd_status rdo_check_numerics(rd_context *ctx, rd_numerics numerics);
 

@@ -59,7 +59,7 @@ static rd_status prepare(rd_context *ctx, const rd_flash_kda_params *p, rdi_job 
   float scale, lb;
   rd_status s = rdo_check_struct(ctx, p->struct_size, sizeof *p);
   if (s == RD_OK) s = rdo_check_numerics(ctx, p->numerics);
-  if (s == RD_OK) s = rdi_check_scale(ctx, "scale", !p->has_scale, p->scale, RDO_DIM, &scale);
+  if (s == RD_OK) s = rdo_check_scale(ctx, p->has_scale, p->scale, &scale);
   if (s == RD_OK) s = rdi_check_lower_bound(ctx, "lower_bound", p->lower_bound, &lb);
   if (s != RD_OK) return s;
   rdo_flash f;

@@ -70,7 +70,7 @@ static rd_status check_alias(rd_context *ctx, const params *p) {
 static rd_status prepare(rd_context *ctx, const params *p, rdi_job *job) {
   float scale, lb;
   rd_status s = rdo_check_struct(ctx, p->struct_size, sizeof *p);
-  if (s == RD_OK) s = rdi_check_scale(ctx, "scale", !p->has_scale, p->scale, RDO_DIM, &scale);
+  if (s == RD_OK) s = rdo_check_scale(ctx, p->has_scale, p->scale, &scale);
   if (s == RD_OK) s = rdi_check_lower_bound(ctx, "lower_bound", p->lower_bound, &lb);
   if (s != RD_OK) return s;
   rdo_mixed x = {.mixedqkv = &p->mixedqkv, .beta = &p->beta, .g = &p->g, .out = &p->out,

@@ -52,7 +52,7 @@ static rd_status prepare(rd_context *ctx, const params *p, rdi_job *job) {
   rd_status s = rdo_check_struct(ctx, p->struct_size, sizeof *p);
   if (s == RD_OK) s = rdo_check_numerics(ctx, p->numerics);
   if (s == RD_OK) s = rdo_check_block_num(ctx, p->block_num);
-  if (s == RD_OK) s = rdi_check_scale(ctx, "scale", !p->has_scale, p->scale, RDO_DIM, &scale);
+  if (s == RD_OK) s = rdo_check_scale(ctx, p->has_scale, p->scale, &scale);
   if (s == RD_OK) s = rdi_check_lower_bound(ctx, "lower_bound", p->lower_bound, &lb);
   if (s != RD_OK) return s;
 
