@@ -5,6 +5,9 @@
  * has two steps (halves of its units); events, waits and barriers act as soon as they reach the head
  * of their queue and their condition holds, which loses no order: delaying them delays only what
  * follows.  What is left to decide is which step comes next, or whether S goes on.
+ *
+ * Eager (and every exhaustive schedule without deviations) steps the oldest instruction first, which
+ * gives the values of program order.
  */
 #include "model.h"
 
@@ -145,6 +148,12 @@ static unsigned steps(const engine *e, choice *out, bool deferred) {
   return n;
 }
 
+/* Does S's next instruction touch memory?  Anything else it does early loses no order: what it issues
+ * need not run, so an exhaustive search lets S run ahead without deciding about it. */
+static bool s_decides(const engine *e) {
+  return npu_ops[e->p->list[e->next].op].class == CLASS_S_UB;
+}
+
 /* Oldest instruction first, then S, then what a deviation deferred: choice 0 is eager. */
 static unsigned choices(const engine *e, choice out[MAX_CHOICES]) {
   unsigned n = steps(e, out, false);
@@ -261,6 +270,10 @@ replay_end npu_replay(const program *p, const rd_npu_launch *l, memory *mem, sch
   s->decisions = 0;
   for (;;) {
     settle(&e);
+    while (s->kind == RD_NPU_EXHAUSTIVE && s_can_advance(&e) && !s_decides(&e)) {
+      s_advance(&e);
+      settle(&e);
+    }
     choice c[MAX_CHOICES];
     unsigned n = choices(&e, c);
     if (!n) break;

@@ -1,5 +1,6 @@
 #include "report.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -321,6 +322,9 @@ static void print_access(text *t, const char *role, const rd_npu_access *a) {
   text_add(t, "  at %s\n", a->site);
 }
 
+/* A NaN's sign says nothing; it should not reach the eye. */
+static double plain_nan(double x) { return x != x ? (double)NAN : x; }
+
 char *rd_npu_report_text(const rd_npu_report *r) {
   text t = {0};
   for (size_t i = 0; r && i < r->count; i++) {
@@ -333,7 +337,7 @@ char *rd_npu_report_text(const rd_npu_report *r) {
     text_add(&t, "    core %u, %llu time%s\n", f->core, (unsigned long long)f->count, f->count == 1 ? "" : "s");
     if (f->witness == RD_NPU_WITNESS_DIFFERS)
       text_add(&t, "    witness: an allowed order gives %s[%llu] = %.9g instead of %.9g\n", f->witness_tensor,
-               (unsigned long long)f->witness_index, f->got, f->expected);
+               (unsigned long long)f->witness_index, plain_nan(f->got), plain_nan(f->expected));
     else if (f->witness == RD_NPU_WITNESS_SAME)
       text_add(&t, "    witness: race without value effect on this input\n");
   }
