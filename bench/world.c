@@ -20,6 +20,7 @@ size_t bench_dram_bytes(void) {
 }
 
 static void *take(bench_world *w, size_t bytes) {
+  if (w->blocks == (int)(sizeof w->memory / sizeof w->memory[0])) return NULL;
   void *p = aligned_alloc(64, (bytes + 127) / 64 * 64);
   if (p) memset(p, 0, bytes);
   w->memory[w->blocks++] = p;

@@ -16,7 +16,7 @@ typedef struct bench_world {
   rd_records made, next; /* made: as a verify left it, copied before each commit */
   rd_tensor accepted;
   int32_t *lengths[2], *counts;
-  void *memory[16];
+  void *memory[32];
   int blocks;
 } bench_world;
 
