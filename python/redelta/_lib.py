@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from ctypes import (POINTER, Structure, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint32,
                     c_void_p)
 from pathlib import Path
@@ -195,12 +196,13 @@ for _name in ("chunk_gated_delta_rule", "fused_recurrent_kda_replayssm",
 
 
 def _candidates() -> list[Path]:
-    here = Path(__file__).resolve().parent
     chosen = os.environ.get("REDELTA_LIBRARY")
     if chosen:
         return [Path(chosen)]
-    return [here / "lib" / "libredelta.so",                   # in the wheel
-            here.parent.parent / "build" / "libredelta.so"]   # in the source tree
+    here = Path(__file__).resolve().parent
+    installed = [Path(folder) for folder in sys.modules[__package__].__path__]  # two when editable
+    return [*(folder / "lib" / "libredelta.so" for folder in installed),  # in the wheel
+            here.parent.parent / "build" / "libredelta.so"]               # in the source tree
 
 
 def _load() -> tuple[ctypes.CDLL, Path]:
