@@ -67,9 +67,7 @@ int cmd_demo(int argc, char **argv) {
   int status = cli_context(command.name, 0, 0, &d.ctx);
   if (status == CLI_OK) status = demo_part1(&d);
   if (status == CLI_OK) status = demo_part2(&d);
-#ifdef RD_CLI_HAVE_DEMO_NPU
   if (status == CLI_OK) status = demo_npu(&d);
-#endif
   if (status == CLI_OK) status = demo_part3(&d);
   if (status == CLI_OK) status = demo_part4(&d);
   rd_context_destroy(d.ctx);

@@ -33,7 +33,7 @@ int demo_part2(demo *d);
 int demo_part3(demo *d);
 int demo_part4(demo *d);
 
-/* Lines of the AI Core model for parts 1 and 2; in cli/demo_npu.c, when that is there. */
+/* Parts 1 and 2 once more, small, on the AI Core model. */
 int demo_npu(demo *d);
 
 /* The three cases of part 2, for whoever else runs them (seed, tensors and options are fixed). */

@@ -16,12 +16,8 @@ static const struct {
     {"check", cmd_check, "run it and compare with the double oracle and a reference file"},
     {"diff", cmd_diff, "compare two safetensors files"},
     {"gen", cmd_gen, "make seeded inputs for an operator"},
-#ifdef RD_CLI_HAVE_BENCH
     {"bench", cmd_bench, "measure this machine and the operators on it"},
-#endif
-#ifdef RD_CLI_HAVE_NPU
     {"npu", cmd_npu, "NPU kernels on the AI Core model: run, race, trace"},
-#endif
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 

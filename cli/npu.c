@@ -112,7 +112,7 @@ int npu_take_kernel(npu_request *r, const char *name) {
 
 /* ---- calls --------------------------------------------------------------------------------------- */
 
-static int add_file_tensor(const npu_request *r, const io_tensor *t, rd_npu_call *call) {
+int npu_add_tensor(const char *command, const io_tensor *t, rd_npu_call *call) {
   static const struct {
     rd_dtype from;
     rd_npu_type to;
@@ -120,12 +120,12 @@ static int add_file_tensor(const npu_request *r, const io_tensor *t, rd_npu_call
   for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
     if (t->dtype->rd != types[i].from) continue;
     if (t->rank > RD_NPU_CALL_RANK)
-      return cli_fail(r->command, CLI_BAD, "%s: rank %d, the kernels take at most %d", t->name, (int)t->rank, RD_NPU_CALL_RANK);
+      return cli_fail(command, CLI_BAD, "%s: rank %d, the kernels take at most %d", t->name, (int)t->rank, RD_NPU_CALL_RANK);
     if (!rd_npu_call_add(call, t->name, types[i].to, (uint32_t)t->rank, t->shape, t->data))
-      return cli_fail(r->command, CLI_BAD, "%s", call->error);
+      return cli_fail(command, CLI_BAD, "%s", call->error);
     return CLI_OK;
   }
-  return cli_fail(r->command, CLI_BAD, "%s: no kernel takes %s", t->name, t->dtype->name);
+  return cli_fail(command, CLI_BAD, "%s: no kernel takes %s", t->name, t->dtype->name);
 }
 
 static int read_tensors(const npu_request *r, const char *path, const char *out, io_file *in, rd_npu_call *call) {
@@ -137,7 +137,7 @@ static int read_tensors(const npu_request *r, const char *path, const char *out,
     bool known = op == NULL;
     for (int k = 0; op && k < OP_MAX_TENSORS && op->tensors[k].name; k++)
       known |= strcmp(op->tensors[k].name, in->tensors[i].name) == 0;
-    if (known) status = add_file_tensor(r, &in->tensors[i], call);
+    if (known) status = npu_add_tensor(r->command, &in->tensors[i], call);
   }
   return status;
 }
