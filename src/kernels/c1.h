@@ -1,6 +1,6 @@
-/* C1, the canonical arithmetic (docs/NUMERICS.md), for kernels and the core. Every constant is given
- * by its bits; tools/check_constants.py derives them again. FP32, round to nearest even, one rounding
- * per operation written here, fmaf only where written. */
+/* C1, the canonical arithmetic (docs/NUMERICS.md), for kernels and the core. Every constant is
+ * given by its bits; tools/check_constants.py derives them again. FP32, round to nearest even, one
+ * rounding per operation written here, fmaf only where written. */
 #ifndef RDI_KERNELS_C1_H
 #define RDI_KERNELS_C1_H
 
@@ -44,8 +44,8 @@ static inline float rdi_exp_c(float x) {
   p = fmaf(p, r, rdi_f32_from_bits(RDI_C1_E4));
   p = fmaf(p, r, rdi_f32_from_bits(RDI_C1_E5));
   p = fmaf(p, r * r, r + 1.0f);
-  /* p * 2^n in two factors: the first product is exact (n in [-151, 128], p near 1), so the result is
-   * rounded once even when it is subnormal. For NaN the factors are arbitrary and p is NaN. */
+  /* p * 2^n in two factors: the first product is exact (n in [-151, 128], p near 1), so the result
+   * is rounded once even when it is subnormal. For NaN the factors are arbitrary and p is NaN. */
   const uint32_t shifted = rdi_f32_bits(t) - rdi_f32_bits(magic) + 256u; /* n + 256 > 0 */
   const uint32_t n1 = shifted >> 1, n2 = shifted - n1;
   return p * rdi_f32_from_bits((n1 - 1u) << 23) * rdi_f32_from_bits((n2 - 1u) << 23);

@@ -2,17 +2,31 @@
 #include "kernels/registry.h"
 
 static const rdi_kernel_entry entries[] = {
-#define RDI_ROWS_NATIVE(suffix, set, path) \
-  {.slot = RDI_SLOT_rows, .isa = RD_ISA_##set, .name = "rows_" #suffix, .file = path, \
-   .rows = rdi_rows_##suffix, .tile = RDI_TILE_NATIVE, .lanes = 1, \
+#define RDI_ROWS_NATIVE(suffix, set, path)                                                         \
+  {.slot = RDI_SLOT_rows,                                                                          \
+   .isa = RD_ISA_##set,                                                                            \
+   .name = "rows_" #suffix,                                                                        \
+   .file = path,                                                                                   \
+   .rows = rdi_rows_##suffix,                                                                      \
+   .tile = RDI_TILE_NATIVE,                                                                        \
+   .lanes = 1,                                                                                     \
    .rows_scratch = rdi_rows_scratch_##suffix},
-#define RDI_ROWS_TRANSPOSED(suffix, set, path, width) \
-  {.slot = RDI_SLOT_rows, .isa = RD_ISA_##set, .name = "rows_" #suffix, .file = path, \
-   .rows = rdi_rows_##suffix, .tile = RDI_TILE_TRANSPOSED, .lanes = (width), \
-   .rows_scratch = rdi_rows_scratch_##suffix, .pack = rdi_pack_##suffix, \
+#define RDI_ROWS_TRANSPOSED(suffix, set, path, width)                                              \
+  {.slot = RDI_SLOT_rows,                                                                          \
+   .isa = RD_ISA_##set,                                                                            \
+   .name = "rows_" #suffix,                                                                        \
+   .file = path,                                                                                   \
+   .rows = rdi_rows_##suffix,                                                                      \
+   .tile = RDI_TILE_TRANSPOSED,                                                                    \
+   .lanes = (width),                                                                               \
+   .rows_scratch = rdi_rows_scratch_##suffix,                                                      \
+   .pack = rdi_pack_##suffix,                                                                      \
    .unpack = rdi_unpack_##suffix},
-#define RDI_KERNEL(member, suffix, set, path) \
-  {.slot = RDI_SLOT_##member, .isa = RD_ISA_##set, .name = #member "_" #suffix, .file = path, \
+#define RDI_KERNEL(member, suffix, set, path)                                                      \
+  {.slot = RDI_SLOT_##member,                                                                      \
+   .isa = RD_ISA_##set,                                                                            \
+   .name = #member "_" #suffix,                                                                    \
+   .file = path,                                                                                   \
    .member = rdi_##member##_##suffix},
 #include "kernels/registry.def"
 };
@@ -46,14 +60,17 @@ static void take(rdi_kernels *out, const rdi_kernel_entry *e) {
   case RDI_SLOT_commit:
     out->commit = e->commit, out->commit_name = e->name, out->commit_isa = e->isa;
     break;
-  case RDI_SLOT_prep: out->prep = e->prep, out->prep_name = e->name, out->prep_isa = e->isa; break;
+  case RDI_SLOT_prep:
+    out->prep = e->prep, out->prep_name = e->name, out->prep_isa = e->isa;
+    break;
   case RDI_SLOT_widen:
     out->widen = e->widen, out->widen_name = e->name, out->widen_isa = e->isa;
     break;
   case RDI_SLOT_narrow:
     out->narrow = e->narrow, out->narrow_name = e->name, out->narrow_isa = e->isa;
     break;
-  case RDI_SLOTS: break;
+  case RDI_SLOTS:
+    break;
   }
 }
 

@@ -57,18 +57,23 @@ float rdr_c1_dot(const float *a, const float *b, int64_t K) {
 static float c1_decay(const rdr_choices *c, float g, float dt, float eA) {
   const float lb = (float)c->lower_bound;
   switch (c->gate) {
-  case RD_GATE_LOWER_BOUND: return rdr_c1_exp(lb * rdr_c1_sig(eA * (g + dt)));
-  case RD_GATE_SOFTPLUS: return rdr_c1_exp(-(eA * rdr_c1_softplus(g + dt)));
-  case RD_GATE_LOG: return rdr_c1_exp(g);
-  case RD_GATE_DECAY: return g;
-  case RD_GATE_NONE: break;
+  case RD_GATE_LOWER_BOUND:
+    return rdr_c1_exp(lb * rdr_c1_sig(eA * (g + dt)));
+  case RD_GATE_SOFTPLUS:
+    return rdr_c1_exp(-(eA * rdr_c1_softplus(g + dt)));
+  case RD_GATE_LOG:
+    return rdr_c1_exp(g);
+  case RD_GATE_DECAY:
+    return g;
+  case RD_GATE_NONE:
+    break;
   }
   return 1;
 }
 
-void rdr_c1_operands(const rdr_choices *c, int64_t K, const float *q, const float *k, const float *g,
-                     const float *dt, float eA, float beta, float *k_out, float *a_out, float *q_out,
-                     float *beta_out) {
+void rdr_c1_operands(const rdr_choices *c, int64_t K, const float *q, const float *k,
+                     const float *g, const float *dt, float eA, float beta, float *k_out,
+                     float *a_out, float *q_out, float *beta_out) {
   const float scale = (float)c->scale, eps = (float)c->eps;
   const int raw = c->gate == RD_GATE_LOWER_BOUND || c->gate == RD_GATE_SOFTPLUS;
   float nq = scale, nk = 1;

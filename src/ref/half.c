@@ -48,12 +48,17 @@ double rdr_round(double x, rd_dtype dtype) {
 
 double rdr_load(const void *data, rd_dtype dtype, int64_t i) {
   switch (dtype) {
-  case RD_F32: return (double)((const float *)data)[i];
+  case RD_F32:
+    return (double)((const float *)data)[i];
   case RD_F16:
-  case RD_BF16: return (double)rdr_f32_of(((const uint16_t *)data)[i], dtype);
-  case RD_I32: return ((const int32_t *)data)[i];
-  case RD_I64: return (double)((const int64_t *)data)[i];
-  case RD_ABSENT: break;
+  case RD_BF16:
+    return (double)rdr_f32_of(((const uint16_t *)data)[i], dtype);
+  case RD_I32:
+    return ((const int32_t *)data)[i];
+  case RD_I64:
+    return (double)((const int64_t *)data)[i];
+  case RD_ABSENT:
+    break;
   }
   return 0;
 }

@@ -1,4 +1,5 @@
-/* One run of the recurrence over a batch, resolved to strides. Verbs and named operators fill it. */
+/* One run of the recurrence over a batch, resolved to strides. Verbs and named operators fill it.
+ */
 #ifndef RDR_JOB_H
 #define RDR_JOB_H
 
@@ -43,7 +44,7 @@ typedef struct rdr_job {
   rdr_view q, k, v, g, beta;
   const rd_tensor *A_log, *dt_bias; /* NULL or absent where the gate has none */
   rdr_pool initial;
-  int wide; /* initial holds doubles */
+  int wide;    /* initial holds doubles */
   int records; /* inputs u, k, decay below instead of activations: commit */
   rdr_view ru, rk, rdecay;
   int64_t T; /* padded: rows of out past a length become zero up to T */

@@ -19,10 +19,19 @@ int rdr_chunk_gated_delta_rule(int mode, const rd_chunk_gated_delta_rule_params 
                                double *final_state) {
   const int64_t B = p->query.shape[0], T = p->query.shape[2], K = p->query.shape[3];
   const int64_t Hv = p->value.shape[1], V = p->value.shape[3];
-  rdr_job j = {.mode = mode, .head_map = RD_HEADS_GROUPED, .Hk = p->query.shape[1], .Hv = Hv, .K = K,
-               .V = V, .T = T, .padded = 1};
-  j.c = (rdr_choices){.gate = present(&p->g) ? RD_GATE_LOG : RD_GATE_NONE, .axis = RD_PER_HEAD,
-                      .beta = RD_BETA_VALUE, .beta_times = 1, .scale = p->scale_value};
+  rdr_job j = {.mode = mode,
+               .head_map = RD_HEADS_GROUPED,
+               .Hk = p->query.shape[1],
+               .Hv = Hv,
+               .K = K,
+               .V = V,
+               .T = T,
+               .padded = 1};
+  j.c = (rdr_choices){.gate = present(&p->g) ? RD_GATE_LOG : RD_GATE_NONE,
+                      .axis = RD_PER_HEAD,
+                      .beta = RD_BETA_VALUE,
+                      .beta_times = 1,
+                      .scale = p->scale_value};
   if (rdr_job_alloc(&j, B) != 0) return -1;
   for (int64_t b = 0; b < B; b++) {
     j.length[b] = integer(&p->actual_seq_lengths, b * p->actual_seq_lengths.stride[0]);
@@ -60,12 +69,18 @@ static rdr_sink sink_of(double *data, rd_dtype dtype, rd_layout_qkv layout, int6
 }
 
 static rdr_choices kda(int has_scale, double scale, double lower_bound, int64_t K) {
-  return (rdr_choices){.gate = RD_GATE_LOWER_BOUND, .axis = RD_PER_CHANNEL, .beta = RD_BETA_LOGIT,
-                       .beta_times = 1, .l2norm = 1, .eps = 1e-6, .lower_bound = lower_bound,
+  return (rdr_choices){.gate = RD_GATE_LOWER_BOUND,
+                       .axis = RD_PER_CHANNEL,
+                       .beta = RD_BETA_LOGIT,
+                       .beta_times = 1,
+                       .l2norm = 1,
+                       .eps = 1e-6,
+                       .lower_bound = lower_bound,
                        .scale = has_scale ? scale : 1 / sqrt((double)K)};
 }
 
-/* Tokens of every sequence: S each, or by prefix sums (absolute starts in TND, else lengths only). */
+/* Tokens of every sequence: S each, or by prefix sums (absolute starts in TND, else lengths only).
+ */
 static void spans(rdr_job *j, rd_layout_qkv layout, int64_t S, const rd_tensor *cu) {
   for (int64_t b = 0; b < j->B; b++) {
     j->length[b] = S, j->read_slot[b] = b;
@@ -119,8 +134,14 @@ int rdr_fused_recurrent_kda_replayssm(int mode, const rd_fused_recurrent_kda_rep
 int rdr_commit_recurrent_kda_replayssm(int mode, const rd_commit_recurrent_kda_replayssm_params *p,
                                        double *recurrent_state) {
   const int64_t *n = p->recurrent_state.shape, st = n[1] * n[3], sb = p->replay_u.shape[1] * st;
-  rdr_job j = {.mode = mode, .records = 1, .head_map = RD_HEADS_GROUPED, .Hk = n[1], .Hv = n[1],
-               .V = n[2], .K = n[3], .c = {.axis = RD_PER_CHANNEL}};
+  rdr_job j = {.mode = mode,
+               .records = 1,
+               .head_map = RD_HEADS_GROUPED,
+               .Hk = n[1],
+               .Hv = n[1],
+               .V = n[2],
+               .K = n[3],
+               .c = {.axis = RD_PER_CHANNEL}};
   if (rdr_job_alloc(&j, n[0]) != 0) return -1;
   for (int64_t b = 0; b < j.B; b++)
     j.length[b] = integer(&p->num_accepted_tokens, b), j.read_slot[b] = b;
@@ -137,10 +158,17 @@ int rdr_flash_kda(int mode, const rd_flash_kda_params *p, const rd_tensor *cu_se
   const rd_layout_qkv layout = p->layout_qkv;
   const int head = layout == RD_BSND ? 2 : 1, token = layout == RD_BNSD ? 2 : layout == RD_BSND;
   const int64_t S = p->v.shape[token], K = p->q.shape[p->q.rank - 1];
-  rdr_job j = {.mode = mode, .head_map = RD_HEADS_GROUPED, .Hk = p->q.shape[head],
-               .Hv = p->v.shape[head], .K = K, .V = p->v.shape[p->v.rank - 1], .T = S,
-               .padded = layout != RD_TND, .c = kda(p->has_scale, p->scale, p->lower_bound, K),
-               .A_log = &p->A_log, .dt_bias = &p->dt_bias};
+  rdr_job j = {.mode = mode,
+               .head_map = RD_HEADS_GROUPED,
+               .Hk = p->q.shape[head],
+               .Hv = p->v.shape[head],
+               .K = K,
+               .V = p->v.shape[p->v.rank - 1],
+               .T = S,
+               .padded = layout != RD_TND,
+               .c = kda(p->has_scale, p->scale, p->lower_bound, K),
+               .A_log = &p->A_log,
+               .dt_bias = &p->dt_bias};
   if (rdr_job_alloc(&j, p->initial_state.shape[0]) != 0) return -1;
   spans(&j, layout, S, cu_seqlens);
   j.q = view_of(&p->q, layout, S, j.Hk, K), j.k = view_of(&p->k, layout, S, j.Hk, K);

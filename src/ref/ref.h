@@ -4,9 +4,9 @@
  *   C1   FP32, the bits of docs/NUMERICS.md (c1.c)
  *   F64  double everywhere, the textbook order of the equations (f64.c)
  * and three levels: one token of one head, the verbs, the named operators. Results are dense double
- * arrays owned by the caller (a float is exact in them); an element that the library would not write
- * is not written here either. Arguments are trusted: the library checks them, the specification does
- * not. Functions that return int give 0, or -1 when memory ran out.
+ * arrays owned by the caller (a float is exact in them); an element that the library would not
+ * write is not written here either. Arguments are trusted: the library checks them, the
+ * specification does not. Functions that return int give 0, or -1 when memory ran out.
  */
 #ifndef RDR_REF_H
 #define RDR_REF_H
@@ -15,20 +15,20 @@
 #include "redelta/operators.h"
 
 typedef enum rdr_mode {
-  RDR_C1 = 1,    /* the bits the library must return (EXACT)                                 */
-  RDR_F64 = 2,   /* the double oracle                                                        */
-  RDR_F64_C1 = 3,/* a double recurrence fed C1's own f32 a, k, q and beta (stability set P9) */
-  RDR_ROUND = 16 /* added: outputs, states and records pass through their 16-bit types       */
+  RDR_C1 = 1,     /* the bits the library must return (EXACT)                                 */
+  RDR_F64 = 2,    /* the double oracle                                                        */
+  RDR_F64_C1 = 3, /* a double recurrence fed C1's own f32 a, k, q and beta (stability set P9) */
+  RDR_ROUND = 16  /* added: outputs, states and records pass through their 16-bit types       */
 } rdr_mode;
 
 /* ---------------------------------------------------------------- 16-bit types ---------------- */
 
-float rdr_f32_of(uint16_t bits, rd_dtype dtype);    /* RD_F16 or RD_BF16 */
-uint16_t rdr_16_of(float x, rd_dtype dtype);        /* nearest even; NaN to a quiet NaN */
-double rdr_round(double x, rd_dtype dtype);         /* through f32 into the type and back */
+float rdr_f32_of(uint16_t bits, rd_dtype dtype); /* RD_F16 or RD_BF16 */
+uint16_t rdr_16_of(float x, rd_dtype dtype);     /* nearest even; NaN to a quiet NaN */
+double rdr_round(double x, rd_dtype dtype);      /* through f32 into the type and back */
 double rdr_load(const void *data, rd_dtype dtype, int64_t i); /* element i, floats or integers */
-void rdr_dense(const rd_tensor *t, double *dst);    /* a strided float view, packed; absent: nothing */
-int64_t rdr_elements(const rd_tensor *t);           /* 0 when absent */
+void rdr_dense(const rd_tensor *t, double *dst); /* a strided float view, packed; absent: nothing */
+int64_t rdr_elements(const rd_tensor *t);        /* 0 when absent */
 
 /* ---------------------------------------------------------------- one token of one head ------- */
 
@@ -47,10 +47,11 @@ float rdr_c1_softplus(float x);
 float rdr_c1_eA(float A_log);
 float rdr_c1_dot(const float *a, const float *b, int64_t K);
 
-/* q, k [K]; g and dt [K] or [1] by axis (not read where the gate has none) to k, a, q [K] and beta. */
-void rdr_c1_operands(const rdr_choices *c, int64_t K, const float *q, const float *k, const float *g,
-                     const float *dt, float eA, float beta, float *k_out, float *a_out, float *q_out,
-                     float *beta_out);
+/* q, k [K]; g and dt [K] or [1] by axis (not read where the gate has none) to k, a, q [K] and beta.
+ */
+void rdr_c1_operands(const rdr_choices *c, int64_t K, const float *q, const float *k,
+                     const float *g, const float *dt, float eA, float beta, float *k_out,
+                     float *a_out, float *q_out, float *beta_out);
 /* kt = a k, qt = a q, kq = dot(k, q) */
 void rdr_c1_derive(int64_t K, const float *k, const float *a, const float *q, float *kt, float *qt,
                    float *kq);
@@ -59,12 +60,12 @@ void rdr_c1_step(float *S, int64_t K, int64_t V, const float *k, const float *a,
                  const float *qt, float kq, float beta, const float *v, float *u, float *o);
 void rdr_c1_commit(float *S, int64_t K, int64_t V, const float *u, const float *k, const float *a);
 
-void rdr_f64_operands(const rdr_choices *c, int64_t K, const float *q, const float *k, const float *g,
-                      const float *dt, double A_log, double beta, double *k_out, double *a_out,
-                      double *q_out, double *beta_out);
+void rdr_f64_operands(const rdr_choices *c, int64_t K, const float *q, const float *k,
+                      const float *g, const float *dt, double A_log, double beta, double *k_out,
+                      double *a_out, double *q_out, double *beta_out);
 /* One token on the transposed state St [K][V]. */
-void rdr_f64_step(double *St, int64_t K, int64_t V, const double *k, const double *a, const double *q,
-                  double beta, const float *v, double *u, double *o);
+void rdr_f64_step(double *St, int64_t K, int64_t V, const double *k, const double *a,
+                  const double *q, double beta, const float *v, double *u, double *o);
 void rdr_f64_commit(double *St, int64_t K, int64_t V, const double *u, const double *k,
                     const double *a);
 
@@ -73,9 +74,9 @@ void rdr_f64_commit(double *St, int64_t K, int64_t V, const double *u, const dou
  * the pool's layout and slots; a pad sequence's part is not written. Any result may be NULL. */
 
 typedef struct rdr_results {
-  double *out;       /* dense in the shape of act->out */
-  double *state;     /* [B,Hv,V,K]: after the last token */
-  double *snapshots; /* [B,T,Hv,V,K] or packed [T,Hv,V,K]: after each token */
+  double *out;           /* dense in the shape of act->out */
+  double *state;         /* [B,Hv,V,K]: after the last token */
+  double *snapshots;     /* [B,T,Hv,V,K] or packed [T,Hv,V,K]: after each token */
   double *u, *k, *decay; /* [B,C,Hv,V], [B,C,Hk,K], [B,C,Hv,K] or [B,C,Hv] */
   int64_t C;
 } rdr_results;

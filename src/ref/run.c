@@ -7,9 +7,9 @@
 typedef struct head {
   const rdr_job *j;
   int64_t b, hv, hk;
-  int c1;      /* state in S (else in St) */
-  float *S;    /* [V][K] */
-  double *St;  /* [K][V] */
+  int c1;     /* state in S (else in St) */
+  float *S;   /* [V][K] */
+  double *St; /* [K][V] */
   float *q, *k, *g, *dt, *v, *qn, *kn, *a, *kt, *qt, *u, *o;
   double *dq, *dk, *da, *du, *dout;
   float A_log;
@@ -111,16 +111,16 @@ static void token(head *h, int64_t t) {
   if (j->c.gate != RD_GATE_NONE) gather(h->g, &j->g, b, row, h->hv, ng);
   const int mode = j->mode & ~RDR_ROUND;
   if (mode != RDR_F64) {
-    rdr_c1_operands(&j->c, K, h->q, h->k, h->g, h->dt, rdr_c1_eA(h->A_log), beta, h->kn, h->a, h->qn,
-                    &beta);
+    rdr_c1_operands(&j->c, K, h->q, h->k, h->g, h->dt, rdr_c1_eA(h->A_log), beta, h->kn, h->a,
+                    h->qn, &beta);
     rdr_c1_derive(K, h->kn, h->a, h->qn, h->kt, h->qt, &kq);
   }
   if (h->c1) {
     rdr_c1_step(h->S, K, V, h->kn, h->a, h->kt, h->qt, kq, beta, h->v, h->u, h->o);
   } else {
     if (mode == RDR_F64) {
-      rdr_f64_operands(&j->c, K, h->q, h->k, h->g, h->dt, (double)h->A_log, (double)beta, h->dk, h->da,
-                       h->dq, &dbeta);
+      rdr_f64_operands(&j->c, K, h->q, h->k, h->g, h->dt, (double)h->A_log, (double)beta, h->dk,
+                       h->da, h->dq, &dbeta);
     } else {
       copy(h->dk, h->kn, K), copy(h->da, h->a, K), copy(h->dq, h->qn, K);
       dbeta = (double)beta;
@@ -180,7 +180,8 @@ static void one_head(head *h) {
     }
   }
   if (slot != RDR_SKIP) store_state(h, &j->state, h->b);
-  /* Rows without a token are zero: all of a pad sequence, and past the length where rows are padded. */
+  /* Rows without a token are zero: all of a pad sequence, and past the length where rows are
+   * padded. */
   const int64_t rows = j->padded ? j->T : j->length[h->b];
   for (int64_t i = 0; i < j->V; i++) h->dout[i] = 0;
   for (int64_t t = n; !j->records && t < rows; t++)

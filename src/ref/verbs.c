@@ -6,9 +6,13 @@
 static int present(const rd_tensor *t) { return t != NULL && t->dtype != RD_ABSENT; }
 
 static rdr_choices choices_of(const rd_problem *p) {
-  return (rdr_choices){.gate = p->gate, .axis = p->gate_axis, .beta = p->beta,
-                       .beta_times = p->beta_times, .l2norm = p->qk_norm == RD_QK_L2,
-                       .eps = p->l2_eps, .lower_bound = p->lower_bound,
+  return (rdr_choices){.gate = p->gate,
+                       .axis = p->gate_axis,
+                       .beta = p->beta,
+                       .beta_times = p->beta_times,
+                       .l2norm = p->qk_norm == RD_QK_L2,
+                       .eps = p->l2_eps,
+                       .lower_bound = p->lower_bound,
                        .scale = p->scale_default ? 1 / sqrt((double)p->K) : p->scale};
 }
 
@@ -38,8 +42,13 @@ static int64_t index_at(const rd_tensor *t, int64_t i) {
 /* The parts of a job that all verbs share. */
 static int begin(rdr_job *j, int mode, const rd_problem *p, int64_t B, const rd_slots *initial,
                  const rdr_results *res) {
-  *j = (rdr_job){.mode = mode, .c = choices_of(p), .head_map = p->head_map, .Hk = p->Hk,
-                 .Hv = p->Hv, .K = p->K, .V = p->V};
+  *j = (rdr_job){.mode = mode,
+                 .c = choices_of(p),
+                 .head_map = p->head_map,
+                 .Hk = p->Hk,
+                 .Hv = p->Hv,
+                 .K = p->K,
+                 .V = p->V};
   if (rdr_job_alloc(j, B) != 0) return -1;
   j->initial = pool_of(initial, p->state_layout);
   const int64_t size = p->V * p->K;
@@ -61,7 +70,8 @@ static void activations(rdr_job *j, const rd_problem *p, const rd_sequences *seq
   j->v = view_of(&act->v, p->layout), j->g = view_of(&act->g, p->layout);
   j->beta = view_of(&act->beta, p->layout);
   j->A_log = &act->A_log, j->dt_bias = &act->dt_bias;
-  j->out = (rdr_sink){res->out, p->out_dtype, j->padded ? j->T * p->Hv * p->V : 0, p->Hv * p->V, p->V};
+  j->out =
+      (rdr_sink){res->out, p->out_dtype, j->padded ? j->T * p->Hv * p->V : 0, p->Hv * p->V, p->V};
   const int64_t C = res->C, nd = p->gate_axis == RD_PER_CHANNEL ? p->K : 1;
   j->u = (rdr_sink){res->u, p->record_dtype, C * p->Hv * p->V, p->Hv * p->V, p->V};
   j->kr = (rdr_sink){res->k, p->record_dtype, C * p->Hk * p->K, p->Hk * p->K, p->K};

@@ -47,7 +47,7 @@ static inline uint16_t rdi_f16_from_f32(float x) {
   if (a >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u); /* 65520 and above round to infinity */
   if (a >= 0x38800000u)                                    /* 2^-14: normal */
     return (uint16_t)(sign | ((a - 0x38000000u + 0xfffu + ((a >> 13) & 1u)) >> 13));
-  if (a <= 0x33000000u) return (uint16_t)sign; /* 2^-25 ties to zero */
+  if (a <= 0x33000000u) return (uint16_t)sign;                              /* 2^-25 ties to zero */
   const uint32_t shift = 126u - (a >> 23), m = (a & 0x7fffffu) | 0x800000u; /* 14..24 */
   const uint32_t half = 1u << (shift - 1u);
   return (uint16_t)(sign | ((m + half - 1u + ((m >> shift) & 1u)) >> shift));

@@ -61,9 +61,11 @@ static void edges(report *r) {
   CHECK(r, same(rdi_exp_c(0), 1) && same(rdi_exp_c(-0.0f), 1), "exp_c(0) is 1");
   CHECK(r, same(rdi_exp_c(-INFINITY), 0), "exp_c(-inf) is +0");
   CHECK(r, same(rdi_exp_c(INFINITY), INFINITY), "exp_c(inf)");
-  CHECK(r, isnan(rdi_exp_c(NAN)) && isnan(rdi_sig_c(NAN)) && isnan(rdi_softplus_c(NAN)), "NaN stays");
+  CHECK(r, isnan(rdi_exp_c(NAN)) && isnan(rdi_sig_c(NAN)) && isnan(rdi_softplus_c(NAN)),
+        "NaN stays");
   CHECK(r, same(rdi_sig_c(-INFINITY), 0) && same(rdi_sig_c(INFINITY), 1), "sig saturates");
-  CHECK(r, same(rdi_softplus_c(-INFINITY), 0) && same(rdi_softplus_c(INFINITY), INFINITY), "softplus");
+  CHECK(r, same(rdi_softplus_c(-INFINITY), 0) && same(rdi_softplus_c(INFINITY), INFINITY),
+        "softplus");
   CHECK(r, isfinite(rdi_eA_c(3e38f)) && isnan(rdi_eA_c(NAN)), "exp(A_log) is finite");
   CHECK(r, same(rdi_f32_from_bits(RDI_C1_EPS), 1e-6f), "eps");
 }

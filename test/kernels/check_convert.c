@@ -1,5 +1,5 @@
-/* widen and narrow: all 65536 values of both types, f32 around every rounding decision, all lengths,
- * all alignments, against the definition of the types. */
+/* widen and narrow: all 65536 values of both types, f32 around every rounding decision, all
+ * lengths, all alignments, against the definition of the types. */
 #include "harness.h"
 
 #include <stdlib.h>
@@ -29,8 +29,8 @@ static void do_narrow(void *arg) {
 static size_t size_of(rd_dtype dtype) { return dtype == RD_F32 ? 4 : 2; }
 
 /* `src` and `expected` hold n elements of the two types. */
-static void convert(harness *h, const rdi_kernel_entry *e, rd_dtype from, rd_dtype to, const void *src,
-                    const void *expected, int64_t n, int64_t index, rng g) {
+static void convert(harness *h, const rdi_kernel_entry *e, rd_dtype from, rd_dtype to,
+                    const void *src, const void *expected, int64_t n, int64_t index, rng g) {
   buffer_place(&src_buffer, (size_t)n * size_of(from), size_of(from), &g);
   buffer_place(&dst_buffer, (size_t)n * size_of(to), size_of(to), &g);
   memcpy(src_buffer.want, src, (size_t)n * size_of(from));
@@ -75,7 +75,8 @@ static void convert_all(harness *h, const rdi_kernel_entry *const *entries, int 
     buffer_make(&dst_buffer, MAX_N * sizeof(float));
   }
   for (int d = 0; d < 3; d++)
-    for (int64_t i = 0; i < 301 + 20 * h->repeat; i++, index++) { /* lengths 0..300, then the most */
+    for (int64_t i = 0; i < 301 + 20 * h->repeat;
+         i++, index++) { /* lengths 0..300, then the most */
       if (harness_skips(h, index)) continue;
       const rd_dtype type = dtypes[d];
       const int64_t n = i <= 300 ? i : MAX_N;

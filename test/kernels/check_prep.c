@@ -9,8 +9,8 @@
 enum { N = RDI_TOKENS, MAX_K = RDI_MAX_DIM, GAP = 9 };
 enum { B_Q, B_K, B_G, B_DT, B_BETA, B_KO, B_A, B_KT, B_QT, B_KQ, B_BO, BUFFERS };
 static buffer buffers[BUFFERS];
-static const char *const buffer_names[BUFFERS] = {"q",     "k",  "g",  "dt", "beta", "k_out",
-                                                  "a_out", "kt_out", "qt_out", "kq_out", "beta_out"};
+static const char *const buffer_names[BUFFERS] = {
+    "q", "k", "g", "dt", "beta", "k_out", "a_out", "kt_out", "qt_out", "kq_out", "beta_out"};
 static const rd_dtype dtypes[3] = {RD_F32, RD_F16, RD_BF16};
 
 typedef struct prep_case {
@@ -29,9 +29,9 @@ static int raw(const prep_case *x) {
 
 /* Numbers a gate or a logit may meet: ordinary, saturated, exactly zero, infinite. */
 static float gate_input(rng *g, input_class c) {
-  static const float hard[] = {0.0f,   -0.0f,  15.0f,   -15.0f,  19.9f, 20.0f,    20.1f,    88.0f,
-                               89.0f,  -88.0f, -89.0f,  -104.0f, 100.0f, -100.0f, -2661.0f, -1e4f,
-                               1000.0f, -1e-8f, 1e-30f, -INFINITY};
+  static const float hard[] = {0.0f,     -0.0f, 15.0f,   -15.0f, 19.9f,   20.0f,    20.1f,
+                               88.0f,    89.0f, -88.0f,  -89.0f, -104.0f, 100.0f,   -100.0f,
+                               -2661.0f, -1e4f, 1000.0f, -1e-8f, 1e-30f,  -INFINITY};
   if (rng_below(g, 3) != 0) return input(g, c);
   return hard[rng_below(g, (int64_t)(sizeof hard / sizeof hard[0]))];
 }
@@ -102,7 +102,8 @@ static void do_prep(void *arg) {
   c->e->prep(&c->args);
 }
 
-static void compare(harness *h, const rdi_kernel_entry *e, const prep_case *x, const char *problem) {
+static void compare(harness *h, const rdi_kernel_entry *e, const prep_case *x,
+                    const char *problem) {
   char shape[200];
   snprintf(shape, sizeof shape, "K=%lld n=%lld gate=%d axis=%d beta=%d l2norm=%d types=%d,%d,%d",
            (long long)x->K, (long long)x->n, (int)x->c.gate, (int)x->c.axis, (int)x->c.beta,
@@ -111,13 +112,14 @@ static void compare(harness *h, const rdi_kernel_entry *e, const prep_case *x, c
     harness_fail(h, e, x->index, "%s: %s", shape, problem);
     return;
   }
-  const rd_dtype types[BUFFERS] = {x->qk, x->qk, x->gd, RD_F32, x->bd, RD_F32,
+  const rd_dtype types[BUFFERS] = {x->qk,  x->qk,  x->gd,  RD_F32, x->bd, RD_F32,
                                    RD_F32, RD_F32, RD_F32, RD_F32, RD_F32};
   for (int i = 0; i < BUFFERS; i++) {
     const int64_t at = buffer_differs(&buffers[i], types[i]);
     if (at == INT64_MIN) continue;
     if (i < B_KO || at < 0 || at * 4 >= (int64_t)buffers[i].bytes)
-      harness_fail(h, e, x->index, "%s: writes %s element %lld", shape, buffer_names[i], (long long)at);
+      harness_fail(h, e, x->index, "%s: writes %s element %lld", shape, buffer_names[i],
+                   (long long)at);
     else
       harness_fail(h, e, x->index, "%s: %s element %lld is %a, expected %a", shape, buffer_names[i],
                    (long long)at, (double)((float *)(void *)buffers[i].got)[at],
@@ -139,15 +141,30 @@ static void prep_one(harness *h, const rdi_kernel_entry *e, const prep_case *x, 
   load(B_DT, x->dt, 1, width, 0, RD_F32, &g);
   load(B_BETA, x->beta, x->n, 1, x->beta_gap, x->bd, &g);
   call c = {.e = e};
-  c.args = (rdi_prep_args){
-      .n = x->n, .K = x->K, .Kp = x->Kp, .q = buffers[B_Q].got, .k = buffers[B_K].got,
-      .q_stride = x->K + x->q_gap, .k_stride = x->K + x->k_gap, .qk_dtype = x->qk,
-      .l2norm = x->c.l2norm, .eps = (float)x->c.eps, .scale = (float)x->c.scale, .gate = x->c.gate,
-      .axis = x->c.axis, .g = x->c.gate == RD_GATE_NONE ? NULL : buffers[B_G].got,
-      .g_stride = width + x->g_gap, .g_dtype = x->gd, .lb = (float)x->c.lower_bound, .eA = x->eA,
-      .dt = raw(x) ? (const float *)(const void *)buffers[B_DT].got : NULL,
-      .beta = buffers[B_BETA].got, .beta_stride = 1 + x->beta_gap, .beta_dtype = x->bd,
-      .beta_kind = x->c.beta, .beta_times = (float)x->c.beta_times};
+  c.args = (rdi_prep_args){.n = x->n,
+                           .K = x->K,
+                           .Kp = x->Kp,
+                           .q = buffers[B_Q].got,
+                           .k = buffers[B_K].got,
+                           .q_stride = x->K + x->q_gap,
+                           .k_stride = x->K + x->k_gap,
+                           .qk_dtype = x->qk,
+                           .l2norm = x->c.l2norm,
+                           .eps = (float)x->c.eps,
+                           .scale = (float)x->c.scale,
+                           .gate = x->c.gate,
+                           .axis = x->c.axis,
+                           .g = x->c.gate == RD_GATE_NONE ? NULL : buffers[B_G].got,
+                           .g_stride = width + x->g_gap,
+                           .g_dtype = x->gd,
+                           .lb = (float)x->c.lower_bound,
+                           .eA = x->eA,
+                           .dt = raw(x) ? (const float *)(const void *)buffers[B_DT].got : NULL,
+                           .beta = buffers[B_BETA].got,
+                           .beta_stride = 1 + x->beta_gap,
+                           .beta_dtype = x->bd,
+                           .beta_kind = x->c.beta,
+                           .beta_times = (float)x->c.beta_times};
   c.args.k_out = result(B_KO, size, 64, &g), c.args.a_out = result(B_A, size, 64, &g);
   c.args.kt_out = result(B_KT, size, 64, &g), c.args.qt_out = result(B_QT, size, 64, &g);
   c.args.kq_out = result(B_KQ, x->n, 4, &g), c.args.beta_out = result(B_BO, x->n, 4, &g);

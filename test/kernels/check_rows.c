@@ -8,7 +8,8 @@
 enum { MAX_R = 128, MAX_K = RDI_MAX_DIM, N = RDI_TOKENS, MAX_M = 40, GAP = 9 };
 enum { IN_PLACE, ELSEWHERE, NOWHERE, MODES };
 
-/* One case: inputs as the kernel gets them (operand rows padded to Kp), and the expected results. */
+/* One case: inputs as the kernel gets them (operand rows padded to Kp), and the expected results.
+ */
 typedef struct state_case {
   int64_t K, Kp, R, n, in_gap, out_gap, v_gap, u_gap, o_gap, index;
   int mode, with_o, with_a, with_next;
@@ -76,7 +77,8 @@ static void draw_common(state_case *x, rng *g, int64_t rows) {
   inputs(x->v, rows * x->R, g, other);
 }
 
-/* Every product is -0, so that a sum is -0 exactly where no pad takes part; v = -0 shows it in u. */
+/* Every product is -0, so that a sum is -0 exactly where no pad takes part; v = -0 shows it in u.
+ */
 static void negative_zeros(state_case *x) {
   for (int64_t i = 0; i < x->R * x->K; i++) x->s[i] = 0.0f;
   for (int64_t i = 0; i < x->n * x->Kp; i++)
@@ -108,7 +110,8 @@ static void load(int i, const float *src, int64_t floats, size_t align, rng *g) 
   buffer_sync(&buffers[i]);
 }
 
-static void load_strided(int i, const float *src, int64_t rows, int64_t width, int64_t gap, rng *g) {
+static void load_strided(int i, const float *src, int64_t rows, int64_t width, int64_t gap,
+                         rng *g) {
   place(i, (rows - 1) * (width + gap) + width, sizeof(float), g);
   if (src != NULL) put_rows(want(i), width + gap, src, width, rows, width);
   buffer_sync(&buffers[i]);
@@ -120,7 +123,9 @@ static void compare(harness *h, const rdi_kernel_entry *e, const state_case *x, 
   char shape[160];
   snprintf(shape, sizeof shape, "K=%lld R=%lld n=%lld %s", (long long)x->K, (long long)x->R,
            (long long)x->n,
-           x->mode == IN_PLACE ? "in place" : x->mode == ELSEWHERE ? "out of place" : "state not wanted");
+           x->mode == IN_PLACE    ? "in place"
+           : x->mode == ELSEWHERE ? "out of place"
+                                  : "state not wanted");
   if (problem != NULL) {
     harness_fail(h, e, x->index, "%s: %s", shape, problem);
     return;
@@ -130,8 +135,8 @@ static void compare(harness *h, const rdi_kernel_entry *e, const state_case *x, 
     if (at == INT64_MIN) continue;
     const int64_t size = (int64_t)(buffers[used[i]].bytes / sizeof(float));
     if (at < 0 || at >= size)
-      harness_fail(h, e, x->index, "%s: writes %s element %lld of %lld", shape, buffer_names[used[i]],
-                   (long long)at, (long long)size);
+      harness_fail(h, e, x->index, "%s: writes %s element %lld of %lld", shape,
+                   buffer_names[used[i]], (long long)at, (long long)size);
     else
       harness_fail(h, e, x->index, "%s: %s element %lld is %a, expected %a", shape,
                    buffer_names[used[i]], (long long)at, (double)got(used[i])[at],
@@ -191,7 +196,8 @@ static void expect_state(const rdi_kernel_entry *e, const state_case *x, const c
 }
 
 static void rows_case(harness *h, const rdi_kernel_entry *e, const state_case *x, rng g) {
-  static const int used[] = {B_IN, B_OUT, B_K, B_A, B_KT, B_QT, B_KQ, B_BETA, B_V, B_U, B_O, B_SCRATCH};
+  static const int used[] = {B_IN, B_OUT,  B_K, B_A, B_KT, B_QT,
+                             B_KQ, B_BETA, B_V, B_U, B_O,  B_SCRATCH};
   call c = {.e = e};
   load_state(e, x, &c, &g);
   load(B_K, x->k, x->n * x->Kp, 64, &g);
@@ -289,10 +295,17 @@ static void commit_case(harness *h, const rdi_kernel_entry *e, const state_case 
   load(B_K, x->k, x->n * x->Kp, 64, &g);
   load(B_A, x->a, x->n * x->Kp, 64, &g);
   load_strided(B_U, x->v, x->n, x->R, x->u_gap, &g);
-  c.commit = (rdi_commit_args){.R = x->R, .K = x->K, .Kp = x->Kp, .m = x->n, .s_in = c.rows.s_in,
-                               .s_out = c.rows.s_out, .in_stride = c.rows.in_stride,
-                               .out_stride = c.rows.out_stride, .k = got(B_K),
-                               .a = x->with_a ? got(B_A) : NULL, .u = got(B_U),
+  c.commit = (rdi_commit_args){.R = x->R,
+                               .K = x->K,
+                               .Kp = x->Kp,
+                               .m = x->n,
+                               .s_in = c.rows.s_in,
+                               .s_out = c.rows.s_out,
+                               .in_stride = c.rows.in_stride,
+                               .out_stride = c.rows.out_stride,
+                               .k = got(B_K),
+                               .a = x->with_a ? got(B_A) : NULL,
+                               .u = got(B_U),
                                .u_stride = x->R + x->u_gap,
                                .next = x->with_next ? got(B_U) : NULL};
   const char *problem = guarded_call(do_commit, &c);
@@ -302,10 +315,12 @@ static void commit_case(harness *h, const rdi_kernel_entry *e, const state_case 
 
 void check_commit(harness *h, const rdi_kernel_entry *const *entries, int count) {
   static state_case x;
-  static rdi_kernel_entry native[8]; /* commit works on native tiles, which its entry does not say */
+  static rdi_kernel_entry
+      native[8]; /* commit works on native tiles, which its entry does not say */
   int64_t index = 0;
   make_buffers();
-  for (int e = 0; e < count && e < 8; e++) native[e] = *entries[e], native[e].tile = RDI_TILE_NATIVE;
+  for (int e = 0; e < count && e < 8; e++)
+    native[e] = *entries[e], native[e].tile = RDI_TILE_NATIVE;
   for (const int16_t *K = shape_K; *K != 0; K++)
     for (const int16_t *R = shape_R; *R != 0; R++)
       for (int i = 0; i < (h->all ? 2 * MAX_M : h->repeat); i++, index++) {

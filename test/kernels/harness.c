@@ -93,7 +93,8 @@ void buffer_place(buffer *b, size_t bytes, size_t align, rng *g) {
   b->after = room - at < WINDOW ? room - at : WINDOW;
   b->want = b->want_window + b->before;
   const uint32_t canary = CANARY;
-  for (size_t i = 0; i < b->before + bytes + b->after; i++) /* the pattern is anchored at the data */
+  for (size_t i = 0; i < b->before + bytes + b->after;
+       i++) /* the pattern is anchored at the data */
     b->want_window[i] = ((const char *)&canary)[(i + WINDOW - b->before) % 4];
 }
 
@@ -196,10 +197,14 @@ float input(rng *g, input_class c) {
   const double x = rng_normal(g);
   const int64_t dice = rng_below(g, 16);
   switch (c) {
-  case IN_SPREAD: return (float)ldexp(x, (int)rng_below(g, 61) - 30);
-  case IN_DENORMAL: return (float)(dice == 0 ? x : x * 1e-40);
-  case IN_HUGE: return (float)(dice < 8 ? x : x * 1e30);
-  case IN_ZEROS: return dice < 7 ? 0.0f : dice < 14 ? -0.0f : (float)x;
+  case IN_SPREAD:
+    return (float)ldexp(x, (int)rng_below(g, 61) - 30);
+  case IN_DENORMAL:
+    return (float)(dice == 0 ? x : x * 1e-40);
+  case IN_HUGE:
+    return (float)(dice < 8 ? x : x * 1e30);
+  case IN_ZEROS:
+    return dice < 7 ? 0.0f : dice < 14 ? -0.0f : (float)x;
   case IN_SPECIAL:
     if (rng_below(g, 64) != 0) return (float)x;
     return dice < 6 ? NAN : dice < 11 ? INFINITY : -INFINITY;
@@ -210,7 +215,8 @@ float input(rng *g, input_class c) {
     return f;
   }
   case IN_NORMAL:
-  case IN_CLASSES: break;
+  case IN_CLASSES:
+    break;
   }
   return (float)x;
 }
@@ -220,10 +226,12 @@ void inputs(float *dst, int64_t n, rng *g, input_class c) {
 }
 
 /* Every K around the 16-key columns and the row widths of all vectors, then the usual big ones. */
-const int16_t shape_K[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13,  14,  15,  16,  17, 18,
-                           19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,  32,  33,  34,  35, 36,
-                           37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49,  50,  51,  52,  53, 54,
-                           55, 56, 57, 58, 59, 60, 61, 62, 63, 64, 65, 66, 67,  68,  69,  70,  71, 72,
-                           73, 74, 75, 76, 77, 78, 79, 80, 96, 100, 128, 160, 200, 256, 511, 512, 0};
-const int16_t shape_R[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22,
-                           23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 64, 128, 0};
+const int16_t shape_K[] = {1,  2,  3,  4,  5,  6,  7,   8,   9,   10,  11,  12,  13,  14, 15,
+                           16, 17, 18, 19, 20, 21, 22,  23,  24,  25,  26,  27,  28,  29, 30,
+                           31, 32, 33, 34, 35, 36, 37,  38,  39,  40,  41,  42,  43,  44, 45,
+                           46, 47, 48, 49, 50, 51, 52,  53,  54,  55,  56,  57,  58,  59, 60,
+                           61, 62, 63, 64, 65, 66, 67,  68,  69,  70,  71,  72,  73,  74, 75,
+                           76, 77, 78, 79, 80, 96, 100, 128, 160, 200, 256, 511, 512, 0};
+const int16_t shape_R[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12,  13, 14, 15,
+                           16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27,  28, 29, 30,
+                           31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 64, 128, 0};

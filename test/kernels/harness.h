@@ -7,7 +7,8 @@
 #include "random.h"
 #include "report.h"
 
-/* ---- options and the running tally -------------------------------------------------------------- */
+/* ---- options and the running tally --------------------------------------------------------------
+ */
 
 typedef struct harness {
   report tally;
@@ -38,12 +39,13 @@ void harness_pass(harness *h);
 void harness_fail(harness *h, const rdi_kernel_entry *e, int64_t index, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* ---- guarded memory ------------------------------------------------------------------------------
- * A buffer lies between two inaccessible pages, right after the first or right before the second. Its
- * window (the data and up to 256 bytes around it) exists twice: `want`, where a check writes inputs
- * and later the expected results, and `got`, which the kernel sees. Everything starts as canaries,
- * NaNs of one bit pattern, so that reading what should not be read shows in the results and writing
- * what should not be written shows in the comparison. */
+/* ---- guarded memory
+ * ------------------------------------------------------------------------------ A buffer lies
+ * between two inaccessible pages, right after the first or right before the second. Its window (the
+ * data and up to 256 bytes around it) exists twice: `want`, where a check writes inputs and later
+ * the expected results, and `got`, which the kernel sees. Everything starts as canaries, NaNs of
+ * one bit pattern, so that reading what should not be read shows in the results and writing what
+ * should not be written shows in the comparison. */
 
 typedef struct buffer {
   char *region;
@@ -64,33 +66,37 @@ void buffer_free(buffer *b);
  * the end); INT64_MIN when there is no difference. */
 int64_t buffer_differs(const buffer *b, rd_dtype dtype);
 
-/* ---- calls --------------------------------------------------------------------------------------- */
+/* ---- calls
+ * --------------------------------------------------------------------------------------- */
 
-/* Calls fn(arg) with crashes caught. NULL, or what went wrong: a signal's name, or that the floating
- * point environment was left changed. */
+/* Calls fn(arg) with crashes caught. NULL, or what went wrong: a signal's name, or that the
+ * floating point environment was left changed. */
 const char *guarded_call(void (*fn)(void *), void *arg);
 
-/* ---- inputs -------------------------------------------------------------------------------------- */
+/* ---- inputs
+ * -------------------------------------------------------------------------------------- */
 
 typedef enum input_class {
-  IN_NORMAL,    /* N(0,1) */
-  IN_SPREAD,    /* exponents from -30 to 30: any change in the order of a sum shows */
-  IN_DENORMAL,  /* around 1e-40, with some ordinary numbers */
-  IN_HUGE,      /* around 1e30: overflows */
-  IN_ZEROS,     /* mostly +0 and -0 */
-  IN_SPECIAL,   /* some NaN, +inf, -inf */
-  IN_BITS,      /* any bit pattern */
+  IN_NORMAL,   /* N(0,1) */
+  IN_SPREAD,   /* exponents from -30 to 30: any change in the order of a sum shows */
+  IN_DENORMAL, /* around 1e-40, with some ordinary numbers */
+  IN_HUGE,     /* around 1e30: overflows */
+  IN_ZEROS,    /* mostly +0 and -0 */
+  IN_SPECIAL,  /* some NaN, +inf, -inf */
+  IN_BITS,     /* any bit pattern */
   IN_CLASSES
 } input_class;
 
 float input(rng *g, input_class c);
 void inputs(float *dst, int64_t n, rng *g, input_class c);
 
-/* ---- shapes -------------------------------------------------------------------------------------- */
+/* ---- shapes
+ * -------------------------------------------------------------------------------------- */
 
 extern const int16_t shape_K[], shape_R[]; /* end with 0 */
 
-/* ---- the checks: every entry in `entries` of the slot, on the same cases ------------------------- */
+/* ---- the checks: every entry in `entries` of the slot, on the same cases
+ * ------------------------- */
 
 void check_rows(harness *h, const rdi_kernel_entry *const *entries, int count);
 void check_commit(harness *h, const rdi_kernel_entry *const *entries, int count);

@@ -1,11 +1,12 @@
 /* Every kernel of the registry against the float specification, bit by bit.
  *
- *   harness [--function SLOT|NAME] [--isa NAME] [--seed N] [--repeat N] [--every N] [--case N] [--all]
+ *   harness [--function SLOT|NAME] [--isa NAME] [--seed N] [--repeat N] [--every N] [--case N]
+ * [--all]
  *           [--bench] [--list]
  *
- * --repeat draws per shape (default 1); --all takes every token count and state mode instead; of all
- * these cases --every runs each N-th (emulators are slow).
- * Exit status 0: nothing failed; 1: a kernel failed; 2: bad usage. */
+ * --repeat draws per shape (default 1); --all takes every token count and state mode instead; of
+ * all these cases --every runs each N-th (emulators are slow). Exit status 0: nothing failed; 1: a
+ * kernel failed; 2: bad usage. */
 #include "harness.h"
 
 #include <getopt.h>
@@ -35,8 +36,10 @@ static void run_slot(harness *h, rdi_slot slot) {
 }
 
 static int usage(const char *self) {
-  fprintf(stderr, "usage: %s [--function SLOT|NAME] [--isa NAME] [--seed N] [--repeat N] [--every N]\n"
-                  "       [--case N] [--all] [--bench] [--list]\n", self);
+  fprintf(stderr,
+          "usage: %s [--function SLOT|NAME] [--isa NAME] [--seed N] [--repeat N] [--every N]\n"
+          "       [--case N] [--all] [--bench] [--list]\n",
+          self);
   return 2;
 }
 
@@ -57,28 +60,49 @@ static void report_missing(harness *h) {
 }
 
 int main(int argc, char **argv) {
-  harness h = {.seed = 1, .isa = RD_ISA_ALL, .only_case = -1, .repeat = 1, .every = 1, .self = argv[0]};
-  static const struct option options[] = {
-      {"function", required_argument, NULL, 'f'}, {"isa", required_argument, NULL, 'i'},
-      {"seed", required_argument, NULL, 's'},     {"repeat", required_argument, NULL, 'r'},
-      {"every", required_argument, NULL, 'e'},
-      {"case", required_argument, NULL, 'c'},     {"all", no_argument, NULL, 'a'},
-      {"bench", no_argument, NULL, 'b'},          {"list", no_argument, NULL, 'l'},
-      {NULL, 0, NULL, 0}};
+  harness h = {
+      .seed = 1, .isa = RD_ISA_ALL, .only_case = -1, .repeat = 1, .every = 1, .self = argv[0]};
+  static const struct option options[] = {{"function", required_argument, NULL, 'f'},
+                                          {"isa", required_argument, NULL, 'i'},
+                                          {"seed", required_argument, NULL, 's'},
+                                          {"repeat", required_argument, NULL, 'r'},
+                                          {"every", required_argument, NULL, 'e'},
+                                          {"case", required_argument, NULL, 'c'},
+                                          {"all", no_argument, NULL, 'a'},
+                                          {"bench", no_argument, NULL, 'b'},
+                                          {"list", no_argument, NULL, 'l'},
+                                          {NULL, 0, NULL, 0}};
   int timing = 0, list = 0;
   for (int o; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) switch (o) {
-    case 'f': h.function = optarg; break;
+    case 'f':
+      h.function = optarg;
+      break;
     case 'i':
       if (!parse_isa(&h, optarg)) return usage(argv[0]);
       break;
-    case 's': h.seed = strtoull(optarg, NULL, 0); break;
-    case 'r': h.repeat = atoi(optarg); break;
-    case 'e': h.every = atoi(optarg); break;
-    case 'c': h.only_case = atoll(optarg); break;
-    case 'a': h.all = 1; break;
-    case 'b': timing = 1; break;
-    case 'l': list = 1; break;
-    default: return usage(argv[0]);
+    case 's':
+      h.seed = strtoull(optarg, NULL, 0);
+      break;
+    case 'r':
+      h.repeat = atoi(optarg);
+      break;
+    case 'e':
+      h.every = atoi(optarg);
+      break;
+    case 'c':
+      h.only_case = atoll(optarg);
+      break;
+    case 'a':
+      h.all = 1;
+      break;
+    case 'b':
+      timing = 1;
+      break;
+    case 'l':
+      list = 1;
+      break;
+    default:
+      return usage(argv[0]);
     }
   if (optind < argc || h.repeat < 1 || h.every < 1) return usage(argv[0]);
   report_missing(&h);

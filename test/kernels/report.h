@@ -14,16 +14,16 @@ static inline int report_end(const report *r) {
 }
 
 /* One named check; the line that failed is printed in full. */
-#define CHECK(r, condition, ...) \
-  do { \
-    if (condition) { \
-      (r)->passed++; \
-    } else { \
-      (r)->failed++; \
-      printf("FAILED %s:%d %s: ", __FILE__, __LINE__, #condition); \
-      printf(__VA_ARGS__); \
-      printf("\n"); \
-    } \
+#define CHECK(r, condition, ...)                                                                   \
+  do {                                                                                             \
+    if (condition) {                                                                               \
+      (r)->passed++;                                                                               \
+    } else {                                                                                       \
+      (r)->failed++;                                                                               \
+      printf("FAILED %s:%d %s: ", __FILE__, __LINE__, #condition);                                 \
+      printf(__VA_ARGS__);                                                                         \
+      printf("\n");                                                                                \
+    }                                                                                              \
   } while (0)
 
 #endif

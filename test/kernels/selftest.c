@@ -1,6 +1,6 @@
-/* The harness must catch what it exists for: each kernel here is the scalar one with one defect, and
- * the checks must fail it; the same wrapping without a defect must pass.
- *   selftest [every]   the passing runs take only every so manieth case */
+/* The harness must catch what it exists for: each kernel here is the scalar one with one defect,
+ * and the checks must fail it; the same wrapping without a defect must pass. selftest [every]   the
+ * passing runs take only every so manieth case */
 #include "harness.h"
 
 #include <signal.h>
@@ -13,23 +13,23 @@
 
 typedef enum defect {
   NO_DEFECT,
-  ORDER_OF_SUM,     /* one running sum */
-  ONE_ULP,          /* in the last row of the last token */
-  PAST_END,         /* writes one element after u */
-  WRITES_GAP,       /* writes the native row's element K */
-  READS_GAP,        /* adds the native row's element K to a sum */
-  READS_OUT,        /* takes the state from s_out */
-  WRITES_IN,        /* works in s_in although it is read-only */
-  FUSED_DECAY,      /* one rounding too few: fma(a, S, u k) */
-  UPDATES_PADS,     /* an infinite u makes the pads NaN */
-  FORGETS_PADS,     /* a sum that is -0 stays -0 */
-  NO_LAST_UPDATE,   /* the state after the last token is missing */
-  LOSES_NAN,        /* NaN becomes 0 */
-  FLUSHES,          /* subnormal results become 0 */
-  NULL_OUTPUT,      /* writes o though it is not wanted */
-  ENVIRONMENT,      /* leaves another rounding mode */
-  ILLEGAL,          /* stops as an instruction does that the machine lacks */
-  SCRATCH_OVERRUN,  /* uses one float more scratch than it asked for */
+  ORDER_OF_SUM,    /* one running sum */
+  ONE_ULP,         /* in the last row of the last token */
+  PAST_END,        /* writes one element after u */
+  WRITES_GAP,      /* writes the native row's element K */
+  READS_GAP,       /* adds the native row's element K to a sum */
+  READS_OUT,       /* takes the state from s_out */
+  WRITES_IN,       /* works in s_in although it is read-only */
+  FUSED_DECAY,     /* one rounding too few: fma(a, S, u k) */
+  UPDATES_PADS,    /* an infinite u makes the pads NaN */
+  FORGETS_PADS,    /* a sum that is -0 stays -0 */
+  NO_LAST_UPDATE,  /* the state after the last token is missing */
+  LOSES_NAN,       /* NaN becomes 0 */
+  FLUSHES,         /* subnormal results become 0 */
+  NULL_OUTPUT,     /* writes o though it is not wanted */
+  ENVIRONMENT,     /* leaves another rounding mode */
+  ILLEGAL,         /* stops as an instruction does that the machine lacks */
+  SCRATCH_OVERRUN, /* uses one float more scratch than it asked for */
   DEFECTS
 } defect;
 
@@ -207,11 +207,24 @@ static void broken_narrow(void *dst, rd_dtype type, const float *src, int64_t n)
 
 /* ---- the runs ---- */
 
-static const char *const names[DEFECTS] = {
-    "none", "order of the sum", "one ulp", "writes past the end", "writes a gap", "reads a gap",
-    "reads s_out", "writes s_in", "fuses the decay", "updates pads", "forgets pads",
-    "no last update", "loses NaN", "flushes subnormals", "writes a NULL output",
-    "changes the environment", "illegal instruction", "overruns scratch"};
+static const char *const names[DEFECTS] = {"none",
+                                           "order of the sum",
+                                           "one ulp",
+                                           "writes past the end",
+                                           "writes a gap",
+                                           "reads a gap",
+                                           "reads s_out",
+                                           "writes s_in",
+                                           "fuses the decay",
+                                           "updates pads",
+                                           "forgets pads",
+                                           "no last update",
+                                           "loses NaN",
+                                           "flushes subnormals",
+                                           "writes a NULL output",
+                                           "changes the environment",
+                                           "illegal instruction",
+                                           "overruns scratch"};
 
 typedef void (*check_fn)(harness *, const rdi_kernel_entry *const *, int);
 
@@ -219,10 +232,16 @@ static void expect(report *r, const rdi_kernel_entry *e, check_fn check, const c
                    const defect *defects, int every) {
   for (int i = -1; i < 0 || defects[i] != NO_DEFECT; i++) {
     now = i < 0 ? NO_DEFECT : defects[i];
-    harness h = {.seed = 1, .isa = RD_ISA_ALL, .only_case = -1, .repeat = 1, .every = i < 0 ? every : 1, .quiet = 1, .self = ""};
+    harness h = {.seed = 1,
+                 .isa = RD_ISA_ALL,
+                 .only_case = -1,
+                 .repeat = 1,
+                 .every = i < 0 ? every : 1,
+                 .quiet = 1,
+                 .self = ""};
     check(&h, &e, 1);
-    CHECK(r, (h.tally.failed > 0) == (i >= 0), "%s with defect \"%s\": %ld passed, %ld failed", what,
-          names[now], h.tally.passed, h.tally.failed);
+    CHECK(r, (h.tally.failed > 0) == (i >= 0), "%s with defect \"%s\": %ld passed, %ld failed",
+          what, names[now], h.tally.passed, h.tally.failed);
     printf("%-16s %-24s %s after %ld cases\n", what, names[now],
            h.tally.failed > 0 ? "caught" : "passed", h.tally.passed + h.tally.failed);
   }
@@ -232,29 +251,41 @@ int main(int argc, char **argv) {
   const int every = argc > 1 ? atoi(argv[1]) : 1;
   report r = {0};
   if (every < 1) return fprintf(stderr, "usage: selftest [every]\n"), 2;
-  const rdi_kernel_entry rows = {.slot = RDI_SLOT_rows, .isa = RD_ISA_SCALAR, .name = "rows",
-                                 .rows = broken_rows, .tile = RDI_TILE_NATIVE, .lanes = 1,
+  const rdi_kernel_entry rows = {.slot = RDI_SLOT_rows,
+                                 .isa = RD_ISA_SCALAR,
+                                 .name = "rows",
+                                 .rows = broken_rows,
+                                 .tile = RDI_TILE_NATIVE,
+                                 .lanes = 1,
                                  .rows_scratch = broken_scratch};
-  const rdi_kernel_entry tiles = {.slot = RDI_SLOT_rows, .isa = RD_ISA_SCALAR, .name = "tiles",
-                                  .rows = transposed_rows, .tile = RDI_TILE_TRANSPOSED, .lanes = LANES,
-                                  .rows_scratch = broken_scratch, .pack = broken_pack,
+  const rdi_kernel_entry tiles = {.slot = RDI_SLOT_rows,
+                                  .isa = RD_ISA_SCALAR,
+                                  .name = "tiles",
+                                  .rows = transposed_rows,
+                                  .tile = RDI_TILE_TRANSPOSED,
+                                  .lanes = LANES,
+                                  .rows_scratch = broken_scratch,
+                                  .pack = broken_pack,
                                   .unpack = broken_unpack};
-  const rdi_kernel_entry commit = {.slot = RDI_SLOT_commit, .name = "commit", .commit = broken_commit};
+  const rdi_kernel_entry commit = {
+      .slot = RDI_SLOT_commit, .name = "commit", .commit = broken_commit};
   const rdi_kernel_entry prep = {.slot = RDI_SLOT_prep, .name = "prep", .prep = broken_prep};
   const rdi_kernel_entry widen = {.slot = RDI_SLOT_widen, .name = "widen", .widen = broken_widen};
-  const rdi_kernel_entry narrow = {.slot = RDI_SLOT_narrow, .name = "narrow", .narrow = broken_narrow};
-  static const defect of_rows[] = {ORDER_OF_SUM, ONE_ULP, PAST_END, WRITES_GAP, READS_GAP, READS_OUT,
-                                   WRITES_IN, FUSED_DECAY, UPDATES_PADS, FORGETS_PADS, NO_LAST_UPDATE,
-                                   LOSES_NAN, FLUSHES, NULL_OUTPUT, ENVIRONMENT, ILLEGAL,
-                                   SCRATCH_OVERRUN, NO_DEFECT};
-  static const defect of_tiles[] = {ORDER_OF_SUM, ONE_ULP, WRITES_GAP, FORGETS_PADS, NO_LAST_UPDATE,
-                                    NO_DEFECT};
-  static const defect of_commit[] = {ORDER_OF_SUM, WRITES_GAP, READS_OUT, WRITES_IN, FUSED_DECAY,
-                                     LOSES_NAN, FLUSHES, ENVIRONMENT, NO_DEFECT};
-  static const defect of_prep[] = {ORDER_OF_SUM, ONE_ULP, PAST_END, FUSED_DECAY, UPDATES_PADS,
-                                   LOSES_NAN, FLUSHES, ENVIRONMENT, NO_DEFECT};
+  const rdi_kernel_entry narrow = {
+      .slot = RDI_SLOT_narrow, .name = "narrow", .narrow = broken_narrow};
+  static const defect of_rows[] = {
+      ORDER_OF_SUM, ONE_ULP,     PAST_END,     WRITES_GAP,   READS_GAP,       READS_OUT,
+      WRITES_IN,    FUSED_DECAY, UPDATES_PADS, FORGETS_PADS, NO_LAST_UPDATE,  LOSES_NAN,
+      FLUSHES,      NULL_OUTPUT, ENVIRONMENT,  ILLEGAL,      SCRATCH_OVERRUN, NO_DEFECT};
+  static const defect of_tiles[] = {ORDER_OF_SUM, ONE_ULP,        WRITES_GAP,
+                                    FORGETS_PADS, NO_LAST_UPDATE, NO_DEFECT};
+  static const defect of_commit[] = {ORDER_OF_SUM, WRITES_GAP, READS_OUT,   WRITES_IN, FUSED_DECAY,
+                                     LOSES_NAN,    FLUSHES,    ENVIRONMENT, NO_DEFECT};
+  static const defect of_prep[] = {ORDER_OF_SUM, ONE_ULP, PAST_END,    FUSED_DECAY, UPDATES_PADS,
+                                   LOSES_NAN,    FLUSHES, ENVIRONMENT, NO_DEFECT};
   static const defect of_widen[] = {PAST_END, READS_GAP, LOSES_NAN, FLUSHES, NO_DEFECT};
-  static const defect of_narrow[] = {ORDER_OF_SUM, ONE_ULP, PAST_END, FLUSHES, ENVIRONMENT, NO_DEFECT};
+  static const defect of_narrow[] = {ORDER_OF_SUM, ONE_ULP,     PAST_END,
+                                     FLUSHES,      ENVIRONMENT, NO_DEFECT};
   expect(&r, &rows, check_rows, "rows", of_rows, every);
   expect(&r, &tiles, check_rows, "transposed rows", of_tiles, every);
   expect(&r, &commit, check_commit, "commit", of_commit, every);

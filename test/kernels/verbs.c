@@ -1,6 +1,6 @@
-/* The library's verbs against the specification's C1, bit by bit, on random problems: every gate, norm,
- * beta, head map, layout, state layout and element type, strided tensors, slots with pads and gaps.
- *   verbs [seed [problems [only]]] */
+/* The library's verbs against the specification's C1, bit by bit, on random problems: every gate,
+ * norm, beta, head map, layout, state layout and element type, strided tensors, slots with pads and
+ * gaps. verbs [seed [problems [only]]] */
 #include <stdlib.h>
 #include <string.h>
 #include "ref/ref.h"
@@ -53,7 +53,8 @@ static rd_tensor tensor(rd_dtype dtype, int64_t a, int64_t b, int64_t c, int64_t
 }
 
 static void fill(const rd_tensor *t, double centre, double size) {
-  for (int64_t i = 0; i < rdr_elements(t); i++) put(t, offset(t, i), centre + size * rng_normal(&g));
+  for (int64_t i = 0; i < rdr_elements(t); i++)
+    put(t, offset(t, i), centre + size * rng_normal(&g));
 }
 
 static void fill_uniform(const rd_tensor *t, double low, double high) {
@@ -62,7 +63,8 @@ static void fill_uniform(const rd_tensor *t, double low, double high) {
 }
 
 static int32_t *indices(rd_tensor *t, int64_t n) {
-  *t = (rd_tensor){.data = own((size_t)n * 4), .dtype = RD_I32, .rank = 1, .shape = {n}, .stride = {1}};
+  *t = (rd_tensor){
+      .data = own((size_t)n * 4), .dtype = RD_I32, .rank = 1, .shape = {n}, .stride = {1}};
   return t->data;
 }
 
@@ -75,7 +77,8 @@ typedef struct world {
 } world;
 
 static rd_tensor activation(const world *w, rd_dtype dtype, int64_t H, int64_t D) {
-  return w->p.layout == RD_PADDED ? tensor(dtype, w->B, w->T, H, D) : tensor(dtype, w->rows, H, D, -1);
+  return w->p.layout == RD_PADDED ? tensor(dtype, w->B, w->T, H, D)
+                                  : tensor(dtype, w->rows, H, D, -1);
 }
 
 static void choose(rd_problem *p) {
@@ -116,15 +119,22 @@ static void make(world *w) {
   w->ng = p->gate_axis == RD_PER_CHANNEL ? p->K : -1, w->size = p->Hv * p->V * p->K;
   a->struct_size = sizeof *a;
   a->q = activation(w, p->qkv_dtype, p->Hk, p->K), a->k = activation(w, p->qkv_dtype, p->Hk, p->K);
-  a->v = activation(w, p->qkv_dtype, p->Hv, p->V), a->beta = activation(w, p->beta_dtype, p->Hv, -1);
+  a->v = activation(w, p->qkv_dtype, p->Hv, p->V),
+  a->beta = activation(w, p->beta_dtype, p->Hv, -1);
   a->out = activation(w, p->out_dtype, p->Hv, p->V);
   fill(&a->q, 0, 1), fill(&a->k, 0, 0.5 / sqrt((double)p->K)), fill(&a->v, 0, 1);
-  if (p->beta == RD_BETA_VALUE) fill_uniform(&a->beta, 0, 1); else fill(&a->beta, 0, 2);
+  if (p->beta == RD_BETA_VALUE)
+    fill_uniform(&a->beta, 0, 1);
+  else
+    fill(&a->beta, 0, 2);
   fill_uniform(&a->out, 7, 7);
   if (p->gate != RD_GATE_NONE) a->g = activation(w, p->gate_dtype, p->Hv, w->ng);
-  if (p->gate == RD_GATE_LOG) fill_uniform(&a->g, -3, 0);
-  else if (p->gate == RD_GATE_DECAY) fill_uniform(&a->g, 0, 1);
-  else fill(&a->g, 0, 3);
+  if (p->gate == RD_GATE_LOG)
+    fill_uniform(&a->g, -3, 0);
+  else if (p->gate == RD_GATE_DECAY)
+    fill_uniform(&a->g, 0, 1);
+  else
+    fill(&a->g, 0, 3);
   if (p->gate != RD_GATE_LOWER_BOUND && p->gate != RD_GATE_SOFTPLUS) return;
   a->A_log = tensor(RD_F32, p->Hv, -1, -1, -1), a->dt_bias = tensor(RD_F32, p->Hv, w->ng, -1, -1);
   fill(&a->A_log, 0, 1), fill(&a->dt_bias, 0, 1);
@@ -168,14 +178,14 @@ static void same_tensor(const char *name, const rd_tensor *t, const double *want
   rdr_dense(t, have);
   int64_t i = 0;
   while (i < n && equal(have[i], want[i])) i++;
-  CHECK(&tally, i == n, "%s [%s]: %s element %lld is %a, expected %a", what, isa_text, name, (long long)i,
-        have[i], want[i]);
+  CHECK(&tally, i == n, "%s [%s]: %s element %lld is %a, expected %a", what, isa_text, name,
+        (long long)i, have[i], want[i]);
 }
 
-/* `after` must be `before`, but for the slots of the sequences, which hold state[b]. Rows of snapshots
- * likewise with one slot per row. */
-static void same_pool(const world *w, const char *name, const rd_slots *after, const rd_tensor *before,
-                      const double *state, int64_t count) {
+/* `after` must be `before`, but for the slots of the sequences, which hold state[b]. Rows of
+ * snapshots likewise with one slot per row. */
+static void same_pool(const world *w, const char *name, const rd_slots *after,
+                      const rd_tensor *before, const double *state, int64_t count) {
   const int64_t K = w->p.K, V = w->p.V, n = rdr_elements(before);
   double *want = doubles(n, 0);
   rdr_dense(before, want);
@@ -184,8 +194,8 @@ static void same_pool(const world *w, const char *name, const rd_slots *after, c
     if (slot == w->p.pad_slot) continue;
     for (int64_t i = 0; i < w->size; i++) {
       const int64_t h = i / (V * K), r = i / K % V, c = i % K;
-      want[slot * w->size + h * V * K + (w->p.state_layout == RD_STATE_VK ? r * K + c : c * V + r)] =
-          state[b * w->size + i];
+      want[slot * w->size + h * V * K +
+           (w->p.state_layout == RD_STATE_VK ? r * K + c : c * V + r)] = state[b * w->size + i];
     }
   }
   same_tensor(name, &after->pool, want);
@@ -193,7 +203,8 @@ static void same_pool(const world *w, const char *name, const rd_slots *after, c
 
 static rd_records records(const world *w, int64_t C) {
   const rd_problem *p = &w->p;
-  rd_records r = {.struct_size = sizeof r, .u = tensor(p->record_dtype, w->B, C, p->Hv, p->V),
+  rd_records r = {.struct_size = sizeof r,
+                  .u = tensor(p->record_dtype, w->B, C, p->Hv, p->V),
                   .k = tensor(p->record_dtype, w->B, C, p->Hk, p->K),
                   .lengths = own((size_t)w->B * sizeof(int32_t))};
   if (p->gate != RD_GATE_NONE) r.decay = tensor(p->decay_dtype, w->B, C, p->Hv, w->ng);
@@ -203,9 +214,11 @@ static rd_records records(const world *w, int64_t C) {
 
 static rdr_results results(const world *w, int64_t C) {
   const rd_problem *p = &w->p;
-  return (rdr_results){.out = doubles(rdr_elements(&w->act.out), 7), .C = C,
+  return (rdr_results){.out = doubles(rdr_elements(&w->act.out), 7),
+                       .C = C,
                        .state = doubles(w->B * w->size, 0),
-                       .u = doubles(w->B * C * p->Hv * p->V, -7), .k = doubles(w->B * C * p->Hk * p->K, -7),
+                       .u = doubles(w->B * C * p->Hv * p->V, -7),
+                       .k = doubles(w->B * C * p->Hk * p->K, -7),
                        .decay = doubles(w->B * C * p->Hv * p->K, -7)};
 }
 
@@ -218,7 +231,8 @@ static void prefill(rd_context *ctx, const rd_plan *plan, world *w) {
   const rd_tensor before = copy_of(&final.pool);
   const int from_zero = final.pool.data != initial.pool.data && dice(3) == 0;
   rdr_results r = results(w, 0);
-  const int bad = rdr_prefill(MODE, &w->p, &w->seq, &w->act, from_zero ? NULL : &initial, &final, &r);
+  const int bad =
+      rdr_prefill(MODE, &w->p, &w->seq, &w->act, from_zero ? NULL : &initial, &final, &r);
   /* Zero-length sequences without an initial state: what the library leaves is zeros. */
   ok(ctx, rd_prefill(ctx, plan, &w->seq, &w->act, from_zero ? NULL : &initial, &final), "prefill");
   CHECK(&tally, !bad, "memory");
@@ -244,7 +258,8 @@ static void decode(rd_context *ctx, const rd_plan *plan, world *w) {
     r.snapshots = doubles(rows * w->size, 0);
   }
   const int bad = rdr_decode(MODE, &w->p, &w->seq, &w->act, &state, &r);
-  ok(ctx, rd_decode(ctx, plan, &w->seq, &w->act, &state, NULL, r.snapshots ? &snap : NULL), "decode");
+  ok(ctx, rd_decode(ctx, plan, &w->seq, &w->act, &state, NULL, r.snapshots ? &snap : NULL),
+     "decode");
   CHECK(&tally, !bad, "memory");
   same_tensor("decode out", &w->act.out, r.out);
   same_pool(w, "decode state", &state, &before, r.state, r.snapshots ? 0 : w->B);
@@ -254,7 +269,8 @@ static void decode(rd_context *ctx, const rd_plan *plan, world *w) {
   char *filled = own((size_t)rows);
   for (int64_t b = 0; b < w->B; b++, start += w->p.layout == RD_PADDED ? w->T : w->length[b - 1])
     for (int64_t t = 0; t < w->length[b]; t++)
-      filled[start + t] = state.slots.data == NULL || ((int32_t *)state.slots.data)[b] != w->p.pad_slot;
+      filled[start + t] =
+          state.slots.data == NULL || ((int32_t *)state.slots.data)[b] != w->p.pad_slot;
   for (int64_t i = 0; i < rows; i++)
     if (!filled[i]) ((int32_t *)snap.slots.data)[i] = w->p.pad_slot;
   same_pool(w, "snapshots", &snap, &snap_before, r.snapshots, rows);
@@ -289,7 +305,8 @@ static void speculate(rd_context *ctx, const rd_plan *plan, world *w) {
   } else {
     bad |= rdr_commit_verify(MODE, &w->p, &first, &accepted, &w->seq, &w->act, &state, &folded);
     fill_uniform(&w->act.out, 7, 7);
-    ok(ctx, rd_commit_verify(ctx, plan, &first, &accepted, &w->seq, &w->act, &state, &second), "folded");
+    ok(ctx, rd_commit_verify(ctx, plan, &first, &accepted, &w->seq, &w->act, &state, &second),
+       "folded");
     same_tensor("folded out", &w->act.out, folded.out);
     same_tensor("folded u", &second.u, folded.u), same_tensor("folded k", &second.k, folded.k);
     if (w->p.gate != RD_GATE_NONE) same_tensor("folded decay", &second.decay, folded.decay);
@@ -303,12 +320,15 @@ static void one(uint64_t seed, rd_context *ctx) {
   world w;
   g.s = seed * 0x9E3779B97F4A7C15u;
   make(&w);
-  snprintf(what, sizeof what, "case %llu: layout %d gate %d axis %d Hk=%lld Hv=%lld K=%lld V=%lld B=%lld T=%lld",
-           (unsigned long long)seed, (int)w.p.layout, (int)w.p.gate, (int)w.p.gate_axis, (long long)w.p.Hk,
-           (long long)w.p.Hv, (long long)w.p.K, (long long)w.p.V, (long long)w.B, (long long)w.T);
+  snprintf(what, sizeof what,
+           "case %llu: layout %d gate %d axis %d Hk=%lld Hv=%lld K=%lld V=%lld B=%lld T=%lld",
+           (unsigned long long)seed, (int)w.p.layout, (int)w.p.gate, (int)w.p.gate_axis,
+           (long long)w.p.Hk, (long long)w.p.Hv, (long long)w.p.K, (long long)w.p.V, (long long)w.B,
+           (long long)w.T);
   rd_plan *plan;
   ok(ctx, rd_plan_create(ctx, &w.p, &plan), "plan");
-  static void (*const runs[3])(rd_context *, const rd_plan *, world *) = {prefill, decode, speculate};
+  static void (*const runs[3])(rd_context *, const rd_plan *, world *) = {prefill, decode,
+                                                                          speculate};
   if (plan != NULL) runs[dice(3)](ctx, plan, &w);
   rd_plan_destroy(plan);
   while (owned_count > 0) free(owned[--owned_count]);

@@ -23,14 +23,14 @@ static void decay(float *a, const rdi_prep_args *x, int64_t n) {
     for (int64_t i = 0; i < n; i++) a[i] = rdi_exp_c(x->lb * rdi_sig_c(x->eA * (a[i] + x->dt[i])));
     break;
   case RD_GATE_SOFTPLUS:
-    for (int64_t i = 0; i < n; i++)
-      a[i] = rdi_exp_c(-(x->eA * rdi_softplus_c(a[i] + x->dt[i])));
+    for (int64_t i = 0; i < n; i++) a[i] = rdi_exp_c(-(x->eA * rdi_softplus_c(a[i] + x->dt[i])));
     break;
   case RD_GATE_LOG:
     for (int64_t i = 0; i < n; i++) a[i] = rdi_exp_c(a[i]);
     break;
   case RD_GATE_NONE:
-  case RD_GATE_DECAY: break;
+  case RD_GATE_DECAY:
+    break;
   }
 }
 

@@ -25,7 +25,6 @@ void RDI_NAME(rows)(const rdi_rows_args *x) {
       if (t + 1 == x->n && x->s_out == NULL) break;
       for (int64_t c = 0; c < x->K; c++) s[c] = fmaf(u, k[c], a[c] * s[c]);
     }
-    if (x->s_out != NULL)
-      memcpy(x->s_out + r * x->out_stride, s, (size_t)x->K * sizeof *s);
+    if (x->s_out != NULL) memcpy(x->s_out + r * x->out_stride, s, (size_t)x->K * sizeof *s);
   }
 }
