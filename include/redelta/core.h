@@ -84,7 +84,7 @@ typedef struct rd_problem {
   rd_dtype state_dtype;  /* f32; f16 and bf16 are widened on read, rounded once on write */
   rd_dtype record_dtype; /* u and k of records: f32 or f16 */
   rd_dtype decay_dtype;  /* decay of records: f32 or f16 */
-  int32_t pad_slot;      /* slot index that marks a pad row, default -1 (must be outside every pool) */
+  int32_t pad_slot;      /* slot index that marks a pad row, default -1; outside every pool (RD_E_SLOT_RANGE) */
 } rd_problem;
 
 /* Defaults: padded, gate LOG per channel, lower_bound -5, beta VALUE times 1, q,k as is, eps 1e-6,
@@ -99,7 +99,10 @@ typedef struct rd_plan rd_plan;
 
 /* Errors: RD_E_NULL, RD_E_STRUCT_SIZE, RD_E_ENUM, RD_E_DTYPE, RD_E_HEADS, RD_E_SHAPE, RD_E_SCALE,
  * RD_E_LOWER_BOUND, RD_E_EPS, RD_E_OVERFLOW, RD_E_NOMEM, RD_E_BUSY. Reserves the scratch of every
- * verb in ctx. *out is NULL on error. */
+ * verb in ctx (snapshots of more than 64 tokens per sequence may grow the arena once more). Another
+ * context grows its own on first use, or by rd_context_reserve(scratch_bytes). *out is NULL on error.
+ * A call is cut into at most four slices per thread, and into no more than its work is worth: a decode
+ * of a few heads stays on the calling thread. An own executor always gets the full cut. */
 RD_API rd_status rd_plan_create(rd_context *ctx, const rd_problem *problem, rd_plan **out);
 RD_API void rd_plan_destroy(rd_plan *plan);
 
@@ -180,7 +183,8 @@ typedef struct rd_records {
  * Executing allocates nothing once the context's arena has the plan's scratch (at most two executor
  * rounds). Errors of all verbs: RD_E_NULL, RD_E_STRUCT_SIZE, RD_E_PLAN, RD_E_DTYPE, RD_E_RANK,
  * RD_E_SHAPE, RD_E_STRIDE, RD_E_ALIAS, RD_E_PRESENCE, RD_E_CU_*, RD_E_LENGTH, RD_E_SLOT_*,
- * RD_E_OVERFLOW, RD_E_NOMEM, RD_E_BUSY, RD_E_EXECUTOR; further ones are named at each verb. */
+ * RD_E_OVERFLOW, RD_E_NOMEM, RD_E_BUSY, RD_E_EXECUTOR; further ones are named at each verb. RD_E_PLAN:
+ * more sequences or a longer one than the plan was made for, or another CPU mask. */
 
 /* Whole sequences: outputs, and final states.
  *   initial (pool absent: all states start at zero, nothing is read); a pad slot here = starts at zero
@@ -190,10 +194,13 @@ RD_API rd_status rd_prefill(rd_context *ctx, const rd_plan *plan, const rd_seque
                             const rd_activations *act, const rd_slots *initial, const rd_slots *final);
 
 /* One or more tokens per sequence, state updated in place (read slot = write slot unless `write`
- * is given: then the state is read from `state` and written to `write`, same pool view).
- * snapshots (may be NULL): pool + slots [B,T] or [T] i32: the state after each token goes to that
- * slot (rounded once to the pool's type; the running state stays FP32); a pad slot skips it. With
- * snapshots the running state is not written anywhere else unless `write` is given. */
+ * is given: then the state is read from `state` and written to `write`, which is the same pool view or
+ * another pool). A pad slot in `state` makes a pad row; one in `write` drops the new state.
+ * snapshots (may be NULL): pool (the same view as `state` or `write`, or another pool) + slots [B,T]
+ * or [T] i32, absent: 0, 1, 2, ... The state after each token goes to that slot (rounded once to the
+ * pool's type; the running state stays FP32); a pad slot skips it. A sequence may overwrite the slot
+ * that it reads. With snapshots the running state is not written anywhere else unless `write` is
+ * given. */
 RD_API rd_status rd_decode(rd_context *ctx, const rd_plan *plan, const rd_sequences *seq,
                            const rd_activations *act, const rd_slots *state, const rd_slots *write,
                            const rd_slots *snapshots);
@@ -210,8 +217,9 @@ RD_API rd_status rd_verify(rd_context *ctx, const rd_plan *plan, const rd_sequen
 RD_API rd_status rd_commit(rd_context *ctx, const rd_plan *plan, rd_records *records,
                            const rd_tensor *accepted, const rd_slots *state);
 
-/* Like commit, from `from` into `to` (another pool or other slots of the same one); `from` untouched,
- * records not consumed (and may already be). accepted 0 copies the state's bytes. */
+/* Like commit, from `from` into `to` (another pool or other slots of the same one: a sequence's own
+ * slot is RD_E_SLOT_DUPLICATE); `from` untouched, records not consumed (and may already be). accepted 0
+ * copies the state's bytes; a pad slot on either side skips the sequence. */
 RD_API rd_status rd_materialize(rd_context *ctx, const rd_plan *plan, const rd_records *records,
                                 const rd_tensor *accepted, const rd_slots *from, const rd_slots *to);
 
@@ -225,26 +233,35 @@ RD_API rd_status rd_commit_verify(rd_context *ctx, const rd_plan *plan, rd_recor
 /* ---------------------------------------------------------------- state pools ----------------- */
 
 /* Allocates a zeroed pool [slots,Hv,V,K] (or KV) with the context's allocator, 64-byte aligned, the
- * slot stride rounded up to 64 bytes, huge pages advised when it is large. Free with rd_pool_free on
- * a context with the same allocator. dtype f32, f16 or bf16. */
+ * slot stride rounded up to 64 bytes; from 4 MiB on aligned to 2 MiB, with huge pages advised. Free
+ * with rd_pool_free on a context with the same allocator, unchanged. dtype f32, f16 or bf16.
+ * Errors: RD_E_NULL, RD_E_ENUM, RD_E_DTYPE, RD_E_HEADS, RD_E_SHAPE, RD_E_OVERFLOW, RD_E_NOMEM,
+ * RD_E_BUSY; *pool keeps its bytes. Errors of rd_pool_free: RD_E_NULL, RD_E_BUSY; an absent pool is
+ * fine, and a freed one becomes absent. */
 RD_API rd_status rd_pool_alloc(rd_context *ctx, int64_t slots, int64_t Hv, int64_t V, int64_t K,
                                rd_state_layout layout, rd_dtype dtype, rd_tensor *pool);
 RD_API rd_status rd_pool_free(rd_context *ctx, rd_tensor *pool);
 
+/* The helpers below take any pool that the verbs take (rank 4, f32, f16 or bf16, dimensions 2 and 3 at
+ * most 512). Errors of all: RD_E_NULL, RD_E_DTYPE, RD_E_RANK, RD_E_SHAPE, RD_E_STRIDE, RD_E_OVERFLOW,
+ * RD_E_BUSY; further ones are named. On an error nothing is written. */
+
 /* Slot := zeros (a new request). RD_E_SLOT_RANGE. */
 RD_API rd_status rd_pool_reset(rd_context *ctx, const rd_tensor *pool, int64_t slot);
 
-/* Slot `to` := slot `from`, bytes (fork a sequence). Same slot: nothing happens. */
+/* Slot `to` := slot `from`, bytes (fork a sequence). Same slot: nothing happens. RD_E_SLOT_RANGE. */
 RD_API rd_status rd_pool_copy(rd_context *ctx, const rd_tensor *pool, int64_t from, int64_t to);
 
 /* Converts all slots of src into dst: VK <-> KV and element types (nearest even). Same slot count and
- * Hv; [V,K] or [K,V] as the layouts say. No overlap. */
+ * Hv; [V,K] or [K,V] as the layouts say. RD_E_ENUM, RD_E_ALIAS (no overlap), RD_E_NOMEM,
+ * RD_E_EXECUTOR (then dst is undefined). */
 RD_API rd_status rd_pool_convert(rd_context *ctx, const rd_tensor *src, rd_state_layout src_layout,
                                  const rd_tensor *dst, rd_state_layout dst_layout);
 
 /* Serialises one slot: versioned header (sizes, layout, type, checksum), little-endian, then the
  * packed state. rd_pool_save_size gives the bytes; save/load need at least that (RD_E_BUFFER). load
- * refuses another version, shape, type or a wrong checksum (RD_E_BUFFER), before any write. */
+ * refuses another version, shape, layout, type or a wrong checksum (RD_E_BUFFER), before any write.
+ * Also RD_E_ENUM, RD_E_SLOT_RANGE, RD_E_ALIAS (the buffer meets the pool). */
 RD_API rd_status rd_pool_save_size(rd_context *ctx, const rd_tensor *pool, size_t *bytes);
 RD_API rd_status rd_pool_save(rd_context *ctx, const rd_tensor *pool, rd_state_layout layout,
                               int64_t slot, void *buffer, size_t bytes);

@@ -16,7 +16,9 @@ typedef void (*rd_slice_fn)(void *arg, int64_t slice);
 
 /* Caller-supplied executor. run() must call fn(arg, i) once for every i in [0, n) and return 0 when
  * all have finished; any other value makes the operator return RD_E_EXECUTOR (outputs undefined).
- * `concurrency` is how many slices it can run at once (>= 1): it shapes the cut, never the bits. */
+ * `concurrency` (1 to 1024) is how many slices it can run at once: it shapes the cut, never the bits.
+ * Work of a single slice runs on the calling thread without it. The library's slices set their own
+ * floating-point modes and put back those they found, flags included. */
 typedef struct rd_executor {
   int (*run)(void *self, rd_slice_fn fn, void *arg, int64_t n);
   void *self;
@@ -52,8 +54,8 @@ typedef struct rd_context_options {
 RD_API void rd_context_options_init(rd_context_options *options);
 
 /* Makes a context. options may be NULL (defaults). Runs the known-answer check of the arithmetic.
- * Errors: RD_E_NULL, RD_E_STRUCT_SIZE, RD_E_ENUM (threads < 0 or > 1024, concurrency < 1, half-given
- * allocator), RD_E_ISA, RD_E_ARITHMETIC, RD_E_NOMEM, RD_E_SYSTEM. *out is NULL on error.
+ * Errors: RD_E_NULL, RD_E_STRUCT_SIZE, RD_E_ENUM (threads < 0 or > 1024, concurrency < 1 or > 1024,
+ * half-given allocator), RD_E_ISA, RD_E_ARITHMETIC, RD_E_NOMEM, RD_E_SYSTEM. *out is NULL on error.
  * A context serves one call at a time (a second concurrent one gets RD_E_BUSY); different contexts
  * are independent. After fork() the built-in pool is made anew in the child on its next use. */
 RD_API rd_status rd_context_create(const rd_context_options *options, rd_context **out);
