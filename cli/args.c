@@ -8,7 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ID_HELP = 1001 };
+enum { ID_HELP = 1001, MAX_OPTIONS = 40 };
+
+/* The table getopt_long reads; one command line is parsed at a time. */
+static struct option table[MAX_OPTIONS + 3];
 
 int cli_fail(const char *command, int status, const char *format, ...) {
   cli_progress_end();
@@ -75,8 +78,8 @@ static int option_count(const cli_command *command) {
 void cli_begin(cli_args *args, const cli_command *command, int argc, char **argv) {
   *args = (cli_args){.command = command, .argc = argc, .argv = argv};
   int n = option_count(command);
-  struct option *table = calloc((size_t)n + 3, sizeof *table);
-  if (table == NULL) abort(); /* a few hundred bytes at start: nothing sensible is left to do */
+  if (n > MAX_OPTIONS) abort(); /* a table in this program outgrew another one */
+  memset(table, 0, sizeof table);
   for (int i = 0; i < n; i++) {
     const cli_option *o = &command->options[i];
     table[i] = (struct option){o->name, o->argument != NULL ? required_argument : no_argument, NULL,
@@ -84,7 +87,6 @@ void cli_begin(cli_args *args, const cli_command *command, int argc, char **argv
   }
   table[n] = (struct option){"json", no_argument, NULL, CLI_ID_JSON};
   table[n + 1] = (struct option){"help", no_argument, NULL, ID_HELP};
-  args->table = table;
   optind = 1;
   opterr = 0;
 }
@@ -112,23 +114,17 @@ static void print_help(const cli_command *command) {
   printf("\nexit status: 0 ok, 1 a check failed, 2 bad usage or input, 3 system failure\n");
 }
 
-static int end(cli_args *args, int result) {
-  free(args->table);
-  args->table = NULL;
-  return result;
-}
-
 static int usage(cli_args *args, const char *format, const char *text) {
   fprintf(stderr, "redelta %s: ", args->command->name);
   fprintf(stderr, "%s%s; see redelta %s --help\n", format, text, args->command->name);
-  return end(args, CLI_USAGE);
+  return CLI_USAGE;
 }
 
 int cli_next(cli_args *args) {
   int index = -1;
   int shown = optind;
   /* "-o" is the only short option of the tool; commands without it refuse it by its id below. */
-  int id = getopt_long(args->argc, args->argv, ":o:", args->table, &index);
+  int id = getopt_long(args->argc, args->argv, ":o:", table, &index);
   if (id == -1) {
     args->operands = args->argv + optind;
     args->operand_count = args->argc - optind;
@@ -138,7 +134,7 @@ int cli_next(cli_args *args) {
     if (args->operand_count > args->command->max_operands) {
       return usage(args, "unexpected argument ", args->operands[args->command->max_operands]);
     }
-    return end(args, CLI_END);
+    return CLI_END;
   }
   const char *text = args->argv[optind - 1 > 0 ? optind - 1 : shown];
   if (id == ':') return usage(args, "missing argument of ", text);
@@ -153,10 +149,10 @@ int cli_next(cli_args *args) {
   }
   if (id == ID_HELP) {
     print_help(args->command);
-    return end(args, CLI_HELP);
+    return CLI_HELP;
   }
   args->value = optarg;
-  args->option = index >= 0 ? ((struct option *)args->table)[index].name : "o";
+  args->option = index >= 0 ? table[index].name : "o";
   if (id == CLI_ID_JSON) {
     args->json = 1;
     return cli_next(args);

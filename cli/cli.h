@@ -32,7 +32,6 @@ typedef struct cli_args {
   const cli_command *command;
   int argc;
   char **argv;
-  void *table;        /* built for getopt_long */
   const char *value;  /* argument of the option just returned */
   const char *option; /* its name, "--scale" */
   int json;
@@ -44,7 +43,7 @@ void cli_begin(cli_args *args, const cli_command *command, int argc, char **argv
 
 /* The next option's id; CLI_END after the last one, when the operands are counted too. CLI_USAGE: a
  * message went to stderr, the command returns CLI_BAD. CLI_HELP: the help was printed, it returns
- * CLI_OK. Frees what cli_begin took when it returns a negative number. */
+ * CLI_OK. */
 int cli_next(cli_args *args);
 
 /* Strict numbers of an option's argument: the whole text, in range, or a message and 0. */
