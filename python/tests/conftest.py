@@ -82,7 +82,7 @@ def values(array: Any) -> np.ndarray:
         array = torch.from_dlpack(array)
     if torch is not None and isinstance(array, torch.Tensor):
         return array.detach().to(torch.float64).numpy()
-    return np.asarray(array).astype(np.float64)
+    return np.asarray(array).astype(np.float64)  # through __array_interface__ where it is foreign
 
 
 def raw(array: Any) -> bytes:
@@ -96,7 +96,7 @@ def raw(array: Any) -> bytes:
         if array.dtype == torch.bfloat16:
             array = array.view(torch.int16)
         return array.numpy().tobytes()
-    return array.tobytes()
+    return np.asarray(array).tobytes()
 
 
 KINDS = [pytest.param(Kind("numpy"), id="numpy", marks=pytest.mark.skipif(
