@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <xmmintrin.h>
 #endif
 
@@ -18,13 +19,14 @@ enum { CANARY = 0x7fe5c3e1, WINDOW = 256, SHOWN = 10 };
 uint32_t isa_usable(void) {
   uint32_t set = RD_ISA_SCALAR;
 #if defined(__x86_64__)
+  unsigned a, b, c = 0, d; /* not every compiler's builtin knows f16c */
+  const int f16c = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
   __builtin_cpu_init();
   const int fma = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (fma) set |= RD_ISA_SCALAR_FMA;
-  if (fma && __builtin_cpu_supports("f16c")) set |= RD_ISA_AVX2;
-  if (fma && __builtin_cpu_supports("f16c") && __builtin_cpu_supports("avx512f") &&
-      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vl"))
+  if (fma && f16c) set |= RD_ISA_AVX2;
+  if (fma && f16c && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
     set |= RD_ISA_AVX512;
 #elif defined(__aarch64__)
   set |= RD_ISA_NEON;
