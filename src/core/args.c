@@ -314,7 +314,7 @@ void rdi_records_made(const rdi_call *c, rd_records *records) {
   records->made.magic = RECORDS_MAGIC;
   records->made.consumed = 0;
   records->made.gate_kind = gate_kind(p);
-  records->made.head_map = p->head_map;
+  records->made.head_map = (int32_t)p->head_map;
   records->made.batch = c->job.seq.B;
   records->made.C = c->job.next.C;
   records->made.Hk = p->Hk;
