@@ -29,7 +29,7 @@ static void *take(bench_world *w, size_t bytes) {
 
 /* ---------------------------------------------------------------- inputs ---------------------- */
 
-typedef enum kind { NORMAL, UNIT_ROWS, DECAY, SIGMOID } kind;
+typedef enum kind { NORMAL, UNIT_ROWS, DECAY, SIGMOID, SLOW, ZERO } kind;
 
 static double uniform(uint64_t *s) {
   *s = *s * 6364136223846793005u + 1442695040888963407u;
@@ -41,7 +41,8 @@ static double normal(uint64_t *s) {
   return r * cos(6.283185307179586 * uniform(s));
 }
 
-/* A table of numbers, repeated: what the values are does not matter beyond it. */
+/* A table of numbers, repeated: what the values are does not matter beyond it. Raw gates are such that
+ * most channels forget slowly, as in trained layers: a = exp(-5 sigmoid(g + dt)), dt near -4. */
 static int fill(void *data, rd_dtype dtype, int64_t n, kind how, uint64_t seed) {
   const size_t size = rd_dtype_size(dtype);
   float *x = malloc(TABLE * sizeof *x);
@@ -51,8 +52,8 @@ static int fill(void *data, rd_dtype dtype, int64_t n, kind how, uint64_t seed) 
     return 0;
   }
   for (int i = 0; i < TABLE; i++) {
-    const double z = how == DECAY ? -(uniform(&seed) + 0.01) : normal(&seed);
-    x[i] = (float)(how == SIGMOID ? 1 / (1 + exp(-z)) : z);
+    const double z = how == DECAY ? -(uniform(&seed) + 0.01) : normal(&seed) - (how == SLOW ? 4 : 0);
+    x[i] = (float)(how == SIGMOID ? 1 / (1 + exp(-z)) : how == ZERO ? 0 : z);
   }
   for (int r = 0; how == UNIT_ROWS && r < TABLE; r += K) {
     double s = 0;
@@ -90,8 +91,8 @@ static int activations(bench_world *w, int f32_out) {
            tensor(w, &a->beta, half, 3, (int64_t[]){B, T, Hv}, kda ? NORMAL : SIGMOID);
   if (kda)
     return ok && tensor(w, &a->g, half, 4, (int64_t[]){B, T, Hv, K}, NORMAL) &&
-           tensor(w, &a->A_log, RD_F32, 1, (int64_t[]){Hv}, NORMAL) &&
-           tensor(w, &a->dt_bias, RD_F32, 2, (int64_t[]){Hv, K}, NORMAL);
+           tensor(w, &a->A_log, RD_F32, 1, (int64_t[]){Hv}, ZERO) &&
+           tensor(w, &a->dt_bias, RD_F32, 2, (int64_t[]){Hv, K}, SLOW);
   return ok && tensor(w, &a->g, RD_F32, 3, (int64_t[]){B, T, Hv}, DECAY);
 }
 

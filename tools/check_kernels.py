@@ -5,20 +5,20 @@ usage: check_kernels.py [SOURCE_DIR]
 
 The suffix of a line begins with the folder of its file, its instruction set is that folder in capitals,
 and the file is the slot's (rows_8x16.c serves slot rows) or convert.c. What the registry lists, the
-kernel harness runs; so no kernel is untested. Exit status 0 when everything holds, 1 when not.
+kernel harness runs (FAST: the property tests), so no kernel is untested. Exit status 0 when everything holds, 1 when not.
 """
 import re
 import sys
 from pathlib import Path
 
-LINE = re.compile(r'^RDI_(ROWS_NATIVE|ROWS_TRANSPOSED|KERNEL)\(([^"]*)"([^"]+)"', re.M)
+LINE = re.compile(r'^RDI_(ROWS_NATIVE|ROWS_TRANSPOSED|KERNEL|FAST_PAIRS|FAST)\(([^"]*)"([^"]+)"', re.M)
 
 
 def problems(kernels):
     listed = set()
     for kind, arguments, file in LINE.findall((kernels / "registry.def").read_text()):
         names = [a.strip() for a in arguments.split(",") if a.strip()]
-        slot = names.pop(0) if kind == "KERNEL" else "rows"
+        slot = names.pop(0) if kind in ("KERNEL", "FAST") else "pairs" if kind == "FAST_PAIRS" else "rows"
         suffix, isa = names
         folder, name = file.split("/")
         listed.add(file)

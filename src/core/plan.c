@@ -36,6 +36,8 @@ static rd_status make_info(rd_context *ctx, rd_plan *plan) {
   info->rows_kernel = k->rows_name;
   info->commit_kernel = k->commit_name;
   info->prep_kernel = k->prep_name;
+  info->fast_prefill_kernel = k->fast.pairs_name;
+  info->fast_verify_kernel = k->fast.spread_name;
   const int64_t decay = p->gate == RD_GATE_NONE ? 0 : p->gate_axis == RD_PER_CHANNEL ? p->K : 1;
   int64_t key, value, decays;
   if (!rdi_mul64(p->Hk, p->K * (int64_t)rd_dtype_size(p->record_dtype), &key) ||

@@ -38,6 +38,17 @@ static size_t lane_layout(rdi_lane *lane, char *memory, const rdi_kernels *k, in
   lane->stage = carve(memory, &at, RDI_SUB_ROWS * Kp);
   lane->rows = carve(memory, &at,
                      rdi_max64(k->rows_scratch(row_block, K), k->rows_scratch(RDI_SUB_ROWS, K)));
+  if (k->fast.fold) {
+    lane->kh = carve(memory, &at, RDI_FAST_TOKENS * Kp);
+    lane->kf = carve(memory, &at, RDI_TOKENS * Kp);
+    lane->qf = carve(memory, &at, RDI_TOKENS * Kp);
+    lane->P = carve(memory, &at, Kp);
+    lane->ck = carve(memory, &at, RDI_TOKENS);
+    lane->cq = carve(memory, &at, RDI_TOKENS);
+    lane->past_u = carve(memory, &at, RDI_FAST_TOKENS * Rp);
+    lane->flat = carve(memory, &at, rows * Kp);
+    lane->spread = carve(memory, &at, k->fast.spread ? k->fast.spread_scratch(K) : 0);
+  }
   lane->Rp = Rp;
   lane->held_b = lane->held_h = lane->held_i = -1;
   return at;

@@ -36,6 +36,9 @@ typedef struct rdi_lane {
   float *tile;                        /* the running state of an item */
   float *stage;                       /* [SUB_ROWS][Kp], native */
   float *rows;                        /* what rows_scratch asked for */
+  /* FAST only, else NULL: operands of kernels/fast.h (kh of a whole verify), u of its tokens, the state
+   * in native rows, what spread_scratch asked for */
+  float *kh, *kf, *qf, *P, *ck, *cq, *past_u, *flat, *spread;
   int64_t Rp;
   int64_t held_b, held_h, held_i;     /* record operands in pk and pa: whose, from which token on */
 } rdi_lane;
@@ -82,6 +85,26 @@ typedef struct rdi_item {
   rdi_rows_at src, dst;    /* initial and final */
   const float *next;       /* state of the next item, to prefetch */
 } rdi_item;
+
+/* ---- a block of at most RDI_TOKENS tokens of an item */
+typedef struct rdi_block { /* tokens [t, t+n) of the sequence, with rows of v, u, o from the item's first */
+  int64_t t, n;
+  const float *v;
+  float *u, *o;
+  int64_t v_stride, u_stride, o_stride;
+} rdi_block;
+
+/* Operands and v of tokens [t, t+n); u and o go to the caller's memory at once when it is f32. */
+rdi_block rdi_open_block(const rdi_item *it, int64_t t, int64_t n);
+/* Narrows what was not written in place, and writes k and decay once per head. */
+void rdi_close_block(const rdi_item *it, const rdi_block *blk);
+/* Tokens [s, s+n) of the block, R rows from row r of the item on. */
+rdi_rows_args rdi_block_rows(const rdi_item *it, const rdi_block *blk, int64_t s, int64_t n, int64_t r,
+                             int64_t R);
+
+/* ---- FAST */
+/* Whether the item's tokens run FAST; if so, does it all (out, state to dst, records). */
+int rdi_fast_item(const rdi_item *it, rdi_rows_at dst);
 
 void rdi_tokens_item(const rdi_item *it);                  /* prefill, decode, verify, commit_verify */
 void rdi_replay_item(const rdi_item *it);                  /* commit, materialize */

@@ -8,13 +8,6 @@
 #include "kernels/c1.h"
 #include "util/checked.h"
 
-typedef struct block { /* tokens [t, t+n) of the sequence, with rows of v, u, o from the item's first */
-  int64_t t, n;
-  const float *v;
-  float *u, *o;
-  int64_t v_stride, u_stride, o_stride;
-} block;
-
 static int records(const rdi_job *job) {
   return job->verb == RDI_VERIFY || job->verb == RDI_COMMIT_VERIFY;
 }
@@ -35,7 +28,7 @@ static char *record_at(const rdi_item *it, const rdi_record_view *v, int64_t t, 
   return rdi_at(v->base, it->b * v->sb + t * v->st + h * v->sh, v->dtype);
 }
 
-static void prepare(const rdi_item *it, const block *blk) {
+static void prepare(const rdi_item *it, const rdi_block *blk) {
   const rdi_job *job = it->job;
   const rdi_math *m = &job->m;
   const int64_t hk = key_head(m, it->h);
@@ -75,10 +68,10 @@ static void prepare(const rdi_item *it, const block *blk) {
 }
 
 /* Operands and v of tokens [t, t+n); u and o go to the caller's memory at once when it is f32. */
-static block open_block(const rdi_item *it, int64_t t, int64_t n) {
+rdi_block rdi_open_block(const rdi_item *it, int64_t t, int64_t n) {
   const rdi_job *job = it->job;
   const int64_t Rp = it->lane->Rp;
-  block blk = {.t = t, .n = n, .v_stride = Rp, .u_stride = Rp, .o_stride = Rp};
+  rdi_block blk = {.t = t, .n = n, .v_stride = Rp, .u_stride = Rp, .o_stride = Rp};
   prepare(it, &blk);
   char *v = rdi_at(view_at(it, &job->v, t, it->h), it->r, job->v.dtype);
   if (job->v.dtype == RD_F32) {
@@ -103,7 +96,7 @@ static block open_block(const rdi_item *it, int64_t t, int64_t n) {
 }
 
 /* Narrows what was not written in place, and writes k and decay once per head. */
-static void close_block(const rdi_item *it, const block *blk) {
+void rdi_close_block(const rdi_item *it, const rdi_block *blk) {
   const rdi_job *job = it->job;
   const rdi_math *m = &job->m;
   const rdi_kernels *k = it->k;
@@ -129,7 +122,7 @@ static void close_block(const rdi_item *it, const block *blk) {
 }
 
 /* Tokens [s, s+n) of the block, R rows from row r of the item on. */
-static rdi_rows_args rows_args(const rdi_item *it, const block *blk, int64_t s, int64_t n, int64_t r,
+rdi_rows_args rdi_block_rows(const rdi_item *it, const rdi_block *blk, int64_t s, int64_t n, int64_t r,
                                int64_t R) {
   const int64_t Kp = it->job->m.Kp;
   const rdi_lane *lane = it->lane;
@@ -163,7 +156,7 @@ static rdi_rows_at snapshot_at(const rdi_item *it, int64_t t) {
 }
 
 /* Tokens from s on that belong to one segment: up to the next snapshot or the block's end. */
-static int64_t segment(const rdi_item *it, const block *blk, int64_t s, rdi_rows_at *snapshot) {
+static int64_t segment(const rdi_item *it, const rdi_block *blk, int64_t s, rdi_rows_at *snapshot) {
   *snapshot = (rdi_rows_at){NULL, &it->job->snapshots};
   if (!it->job->snapshots.base) return blk->n - s;
   int64_t n = 0;
@@ -182,13 +175,13 @@ static place in_memory(rdi_rows_at at) {
 
 /* One segment on native rows: from `from` to `to` (to.p NULL: state not wanted). A fresh commit of the
  * rows goes just before, while it still is their only pass through memory. */
-static void direct_segment(const rdi_item *it, const block *blk, int64_t s, int64_t n, place from,
+static void direct_segment(const rdi_item *it, const rdi_block *blk, int64_t s, int64_t n, place from,
                            place to, int64_t commit, const float *next) {
   const int64_t step = commit ? RDI_SUB_ROWS : it->R;
   for (int64_t r = 0; r < it->R; r += step) {
     const int64_t R = rdi_min64(step, it->R - r);
     if (commit) rdi_replay_rows(it, commit, r, R);
-    rdi_rows_args args = rows_args(it, blk, s, n, r, R);
+    rdi_rows_args args = rdi_block_rows(it, blk, s, n, r, R);
     args.s_in = from.p + r * from.stride;
     args.in_stride = from.stride;
     args.s_out = to.p ? to.p + r * to.stride : NULL;
@@ -207,7 +200,7 @@ static void run_direct(const rdi_item *it, rdi_rows_at dst, int64_t commit) {
     now = scratch;
   }
   for (int64_t t = 0; t < it->length; t += RDI_TOKENS) {
-    const block blk = open_block(it, t, rdi_min64(RDI_TOKENS, it->length - t));
+    const rdi_block blk = rdi_open_block(it, t, rdi_min64(RDI_TOKENS, it->length - t));
     for (int64_t s = 0, n; s < blk.n; s += n) {
       rdi_rows_at snapshot;
       n = segment(it, &blk, s, &snapshot);
@@ -218,7 +211,7 @@ static void run_direct(const rdi_item *it, rdi_rows_at dst, int64_t commit) {
       commit = 0;
       if (to.p) now = to;
     }
-    close_block(it, &blk);
+    rdi_close_block(it, &blk);
   }
   if (final.p && now.p != final.p) /* the last token had a snapshot */
     for (int64_t r = 0; r < it->R; r++)
@@ -231,7 +224,7 @@ static void run_tiles(const rdi_item *it, rdi_rows_at dst, int64_t commit) {
   const rdi_kernels *k = it->k;
   rdi_lane *lane = it->lane;
   for (int64_t t = 0; t < it->length; t += RDI_TOKENS) {
-    const block blk = open_block(it, t, rdi_min64(RDI_TOKENS, it->length - t));
+    const rdi_block blk = rdi_open_block(it, t, rdi_min64(RDI_TOKENS, it->length - t));
     for (int64_t s = 0, n; s < blk.n; s += n) {
       rdi_rows_at snapshot;
       n = segment(it, &blk, s, &snapshot);
@@ -243,7 +236,7 @@ static void run_tiles(const rdi_item *it, rdi_rows_at dst, int64_t commit) {
         float *tile = lane->tile + (first && last ? 0 : r * m->Kp);
         if (first && commit) rdi_replay_rows(it, commit, r, R);
         if (first) rdi_load_tile(k, tile, lane->stage, rdi_rows_from(it->src, r), R, m->K, m->Kp);
-        rdi_rows_args args = rows_args(it, &blk, s, n, r, R);
+        rdi_rows_args args = rdi_block_rows(it, &blk, s, n, r, R);
         args.s_in = tile;
         args.in_stride = args.out_stride = stride;
         args.s_out = last && !dst.p && !snapshot.p ? NULL : tile;
@@ -254,7 +247,7 @@ static void run_tiles(const rdi_item *it, rdi_rows_at dst, int64_t commit) {
           rdi_store_tile(k, rdi_rows_from(dst, r), tile, lane->stage, R, m->K, m->Kp);
       }
     }
-    close_block(it, &blk);
+    rdi_close_block(it, &blk);
   }
 }
 
@@ -288,6 +281,8 @@ void rdi_tokens_item(const rdi_item *it) {
       rdi_replay_item(it);
     else if (!records(job))
       rdi_copy_rows(it->k, dst, it->src, it->lane->stage, it->R, job->m.K, job->m.Kp);
+  } else if (rdi_fast_item(it, dst)) {
+    /* done */
   } else if (it->k->tile == RDI_TILE_NATIVE && (!it->src.p || rdi_is_plain(it->src.s)) &&
              (!dst.p || rdi_is_plain(dst.s)) &&
              (!job->snapshots.base || rdi_is_plain(&job->snapshots))) {

@@ -13,6 +13,7 @@
 #ifndef RDI_KERNELS_KERNEL_H
 #define RDI_KERNELS_KERNEL_H
 
+#include "kernels/fast.h"
 #include "redelta/core.h"
 
 enum { RDI_TOKENS = 16, RDI_MAX_DIM = 512 };
@@ -109,6 +110,7 @@ typedef struct rdi_kernels {
   rdi_widen_fn widen;
   rdi_narrow_fn narrow;
   const char *rows_name, *commit_name, *prep_name, *widen_name, *narrow_name;
+  rdi_fast_kernels fast;
   uint32_t rows_isa, commit_isa, prep_isa, widen_isa, narrow_isa;
 } rdi_kernels;
 

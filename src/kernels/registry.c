@@ -28,6 +28,32 @@ static const rdi_kernel_entry entries[] = {
    .name = #member "_" #suffix,                                                                    \
    .file = path,                                                                                   \
    .member = rdi_##member##_##suffix},
+#define RDI_FAST(member, suffix, set, path)
+#define RDI_FAST_PAIRS(suffix, set, path, width)
+#include "kernels/registry.def"
+};
+
+/* FAST has a table of its own: a line sets some members, the others stay as they are. */
+typedef struct fast_entry {
+  uint32_t isa;
+  rdi_fast_kernels k;
+} fast_entry;
+
+#define INIT_fold(suffix)   .fold = rdi_fold_##suffix
+#define INIT_spread(suffix) \
+  .spread = rdi_spread_##suffix, .spread_scratch = rdi_spread_scratch_##suffix, \
+  .spread_name = "spread_" #suffix
+
+static const fast_entry fast_entries[] = {
+    {0, {0}}, /* never empty */
+#define RDI_ROWS_NATIVE(suffix, set, path)
+#define RDI_ROWS_TRANSPOSED(suffix, set, path, width)
+#define RDI_KERNEL(member, suffix, set, path)
+#define RDI_FAST(member, suffix, set, path) {RD_ISA_##set, {INIT_##member(suffix)}},
+#define RDI_FAST_PAIRS(suffix, set, path, width) \
+  {RD_ISA_##set, \
+   {.pairs = rdi_pairs_##suffix, .panel = (width), .to_panel = rdi_to_panel_##suffix, \
+    .from_panel = rdi_from_panel_##suffix, .pairs_name = "pairs_" #suffix}},
 #include "kernels/registry.def"
 };
 
@@ -74,8 +100,28 @@ static void take(rdi_kernels *out, const rdi_kernel_entry *e) {
   }
 }
 
+static void take_fast(rdi_fast_kernels *out, const rdi_fast_kernels *k) {
+  if (k->fold) out->fold = k->fold;
+  if (k->spread) {
+    out->spread = k->spread, out->spread_scratch = k->spread_scratch;
+    out->spread_name = k->spread_name;
+  }
+  if (k->pairs) {
+    out->pairs = k->pairs, out->panel = k->panel, out->pairs_name = k->pairs_name;
+    out->to_panel = k->to_panel, out->from_panel = k->from_panel;
+  }
+}
+
+static void select_fast(rdi_fast_kernels *out, uint32_t isa_mask) {
+  *out = (rdi_fast_kernels){0};
+  for (uint32_t isa = RD_ISA_SCALAR; isa != 0 && isa <= isa_mask; isa <<= 1)
+    for (size_t i = 0; i < sizeof fast_entries / sizeof fast_entries[0]; i++)
+      if (fast_entries[i].isa == isa && (isa & isa_mask) != 0) take_fast(out, &fast_entries[i].k);
+}
+
 void rdi_kernels_select(rdi_kernels *out, uint32_t isa_mask) {
   isa_mask |= RD_ISA_SCALAR;
+  select_fast(&out->fast, isa_mask);
   for (uint32_t isa = RD_ISA_SCALAR; isa != 0 && isa <= isa_mask; isa <<= 1)
     for (int32_t i = 0; i < COUNT; i++)
       if (entries[i].isa == isa && (isa & isa_mask) != 0) take(out, &entries[i]);

@@ -1,0 +1,236 @@
+/* FAST prefill and verify of one item (kernels/fast.h). Everything that decides between FAST and EXACT
+ * here looks at the tokens only, never at rows, threads or what else is in the batch; verify decides
+ * token by token, so that a token's result does not depend on how many follow. */
+#include <string.h>
+
+#include "core/run.h"
+#include "util/checked.h"
+
+static void ones(const rdi_item *it) {
+  for (int64_t c = 0; c < it->job->m.Kp; c++) it->lane->P[c] = 1.0f;
+}
+
+/* Operands of the open block's n tokens, rows of kh from `past` on. Returns how many are in range. */
+static int64_t fold(const rdi_item *it, int64_t n, int64_t past, int pairs) {
+  const rdi_math *m = &it->job->m;
+  const rdi_lane *lane = it->lane;
+  return it->k->fast.fold(&(rdi_fold_args){
+      .n = n,
+      .K = m->K,
+      .Kp = m->Kp,
+      .head = m->axis == RD_PER_HEAD || m->gate == RD_GATE_NONE,
+      .whole = pairs,
+      .k = lane->k,
+      .a = lane->a,
+      .kt = lane->kt,
+      .qt = lane->qt,
+      .P = lane->P,
+      .kh = lane->kh + past * m->Kp,
+      .kf = lane->kf,
+      .qf = lane->qf,
+      .ck = pairs ? lane->ck : NULL,
+      .cq = pairs ? lane->cq : NULL,
+  });
+}
+
+/* ---------------------------------------------------------------- prefill --------------------- */
+
+/* The running state: native in lane->flat, or in panels in lane->tile. */
+typedef enum form { NOWHERE, FLAT, PANELS } form;
+
+static float *panel_at(const rdi_item *it, int64_t r) { return it->lane->tile + r * it->job->m.K; }
+
+static void to_panels(const rdi_item *it, const float *s, int64_t stride) {
+  const rdi_fast_kernels *f = &it->k->fast;
+  for (int64_t r = 0; r < it->R; r += f->panel)
+    f->to_panel(panel_at(it, r), s + r * stride, stride, rdi_min64(f->panel, it->R - r), it->job->m.K);
+}
+
+static void from_panels(const rdi_item *it, float *s, int64_t stride) {
+  const rdi_fast_kernels *f = &it->k->fast;
+  for (int64_t r = 0; r < it->R; r += f->panel)
+    f->from_panel(s + r * stride, stride, panel_at(it, r), rdi_min64(f->panel, it->R - r), it->job->m.K);
+}
+
+static void load_flat(const rdi_item *it) {
+  const rdi_math *m = &it->job->m;
+  if (it->src.p) rdi_load_native(it->k, it->lane->flat, m->Kp, it->src, it->R, m->K);
+  else memset(it->lane->flat, 0, (size_t)(it->R * m->Kp) * sizeof(float));
+}
+
+static void bring(const rdi_item *it, form *now, form want) {
+  const int64_t Kp = it->job->m.Kp;
+  if (*now == want) return;
+  if (want == PANELS && *now == NOWHERE && it->src.p && rdi_is_plain(it->src.s)) {
+    to_panels(it, (const float *)(const void *)it->src.p, it->src.s->sr);
+  } else {
+    if (*now == NOWHERE) load_flat(it);
+    if (want == PANELS) to_panels(it, it->lane->flat, Kp);
+    else if (*now == PANELS) from_panels(it, it->lane->flat, Kp);
+  }
+  *now = want;
+}
+
+static void pairs_block(const rdi_item *it, const rdi_block *blk) {
+  const rdi_math *m = &it->job->m;
+  const rdi_lane *lane = it->lane;
+  const int64_t panel = it->k->fast.panel;
+  for (int64_t r = 0; r < it->R; r += panel)
+    it->k->fast.pairs(&(rdi_pairs_args){
+        .R = rdi_min64(panel, it->R - r),
+        .K = m->K,
+        .Kp = m->Kp,
+        .n = blk->n,
+        .panel = panel_at(it, r),
+        .kh = lane->kh,
+        .kf = lane->kf,
+        .qf = lane->qf,
+        .end = lane->P,
+        .kq = lane->kq,
+        .beta = lane->beta,
+        .ck = lane->ck,
+        .cq = lane->cq,
+        .v = blk->v + r,
+        .o = blk->o + r,
+        .v_stride = blk->v_stride,
+        .o_stride = blk->o_stride,
+    });
+}
+
+/* Tokens [s, n) of the block on lane->flat. */
+static void exact_block(const rdi_item *it, const rdi_block *blk, int64_t s) {
+  rdi_rows_args args = rdi_block_rows(it, blk, s, blk->n - s, 0, it->R);
+  args.s_in = args.s_out = it->lane->flat;
+  args.in_stride = args.out_stride = it->job->m.Kp;
+  it->k->rows(&args);
+}
+
+static void prefill(const rdi_item *it, rdi_rows_at dst) {
+  const rdi_math *m = &it->job->m;
+  form now = NOWHERE;
+  for (int64_t t = 0; t < it->length; t += RDI_TOKENS) {
+    const rdi_block blk = rdi_open_block(it, t, rdi_min64(RDI_TOKENS, it->length - t));
+    ones(it);
+    const form want = fold(it, blk.n, 0, 1) == blk.n ? PANELS : FLAT;
+    bring(it, &now, want);
+    if (want == PANELS) pairs_block(it, &blk);
+    else exact_block(it, &blk, 0);
+    rdi_close_block(it, &blk);
+  }
+  if (!dst.p) return;
+  if (now == PANELS && rdi_is_plain(dst.s)) {
+    from_panels(it, (float *)(void *)dst.p, dst.s->sr);
+  } else {
+    bring(it, &now, FLAT);
+    rdi_store_native(it->k, dst, it->lane->flat, m->Kp, it->R, m->K);
+  }
+}
+
+/* ---------------------------------------------------------------- verify ---------------------- */
+
+typedef struct history { /* u of all tokens of the sequence so far */
+  float *u;
+  int64_t stride;
+} history;
+
+/* lane->flat := the state after `total` tokens that ran FAST, n of them in the open block, which began
+ * with the decay `before`. */
+static void materialise(const rdi_item *it, history h, int64_t total, int64_t n, const float *before) {
+  const rdi_math *m = &it->job->m;
+  rdi_lane *lane = it->lane;
+  load_flat(it);
+  if (total == 0) return;
+  memcpy(lane->P, before, (size_t)m->Kp * sizeof *before);
+  if (n) (void)fold(it, n, total - n, 0);
+  it->k->commit(&(rdi_commit_args){.R = it->R,
+                                   .K = m->K,
+                                   .Kp = m->Kp,
+                                   .m = total,
+                                   .s_in = lane->flat,
+                                   .s_out = lane->flat,
+                                   .in_stride = m->Kp,
+                                   .out_stride = m->Kp,
+                                   .k = lane->kh,
+                                   .u = h.u,
+                                   .u_stride = h.stride});
+  for (int64_t r = 0; r < it->R; r++)
+    for (int64_t c = 0; c < m->K; c++) lane->flat[r * m->Kp + c] *= lane->P[c];
+}
+
+static void spread_block(const rdi_item *it, const rdi_block *blk, int64_t n, history h, const float *s,
+                         int64_t s_stride) {
+  const rdi_math *m = &it->job->m;
+  const rdi_lane *lane = it->lane;
+  it->k->fast.spread(&(rdi_spread_args){
+      .R = it->R,
+      .K = m->K,
+      .Kp = m->Kp,
+      .n = n,
+      .past = blk->t,
+      .s = s,
+      .s_stride = s_stride,
+      .kh = lane->kh,
+      .kf = lane->kf,
+      .qf = lane->qf,
+      .beta = lane->beta,
+      .v = blk->v,
+      .u = h.u,
+      .o = blk->o,
+      .v_stride = blk->v_stride,
+      .u_stride = h.stride,
+      .o_stride = blk->o_stride,
+      .scratch = lane->spread,
+      .next = blk->t + blk->n == it->length ? it->next : NULL,
+  });
+}
+
+static void verify(const rdi_item *it) {
+  const rdi_math *m = &it->job->m;
+  float before[RDI_MAX_DIM];
+  const int plain = it->src.p && rdi_is_plain(it->src.s);
+  const float *s = plain ? (const float *)(const void *)it->src.p : it->lane->flat;
+  const int64_t s_stride = plain ? it->src.s->sr : m->Kp;
+  int exact = 0;
+  if (!plain) load_flat(it);
+  ones(it);
+  for (int64_t t = 0; t < it->length; t += RDI_TOKENS) {
+    const rdi_block blk = rdi_open_block(it, t, rdi_min64(RDI_TOKENS, it->length - t));
+    const int alone = it->length <= RDI_TOKENS; /* then u is where it belongs at once */
+    const history h = {alone ? blk.u : it->lane->past_u, alone ? blk.u_stride : it->lane->Rp};
+    int64_t n = 0;
+    if (!exact) {
+      memcpy(before, it->lane->P, (size_t)m->Kp * sizeof *before);
+      n = fold(it, blk.n, t, 0);
+      if (n) spread_block(it, &blk, n, h, s, s_stride);
+      for (int64_t i = 0; i < n && !alone; i++)
+        memcpy(blk.u + i * blk.u_stride, h.u + (t + i) * h.stride, (size_t)it->R * sizeof(float));
+      if (n < blk.n) materialise(it, h, t + n, n, before);
+      exact = n < blk.n;
+    }
+    if (exact) exact_block(it, &blk, n);
+    rdi_close_block(it, &blk);
+  }
+}
+
+/* ---------------------------------------------------------------- choice ---------------------- */
+
+int rdi_fast_item(const rdi_item *it, rdi_rows_at dst) {
+  const rdi_job *job = it->job;
+  const rdi_fast_kernels *f = &it->k->fast;
+  if (job->m.numerics != RD_FAST || job->m.gate == RD_GATE_DECAY || !f->fold) return 0;
+  switch (job->verb) {
+  case RDI_PREFILL:
+    if (!f->pairs) return 0;
+    prefill(it, dst);
+    return 1;
+  case RDI_VERIFY:
+  case RDI_COMMIT_VERIFY:
+    if (!f->spread || it->length > RDI_FAST_TOKENS) return 0;
+    if (job->verb == RDI_COMMIT_VERIFY && job->accepted[it->b]) rdi_replay_item(it);
+    verify(it);
+    return 1;
+  case RDI_DECODE:
+  case RDI_COMMIT: break;
+  }
+  return 0;
+}
