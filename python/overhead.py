@@ -33,7 +33,7 @@ double loop(call f, void **a, int n) {
 """
 
 
-def best(function: Callable[[], Any], rounds: int = 30, number: int = 500) -> float:
+def best(function: Callable[[], Any], rounds: int = 400, number: int = 50) -> float:
     """Nanoseconds of one call: the least of many rounds."""
     least = float("inf")
     for _ in range(rounds):
@@ -44,7 +44,7 @@ def best(function: Callable[[], Any], rounds: int = 30, number: int = 500) -> fl
     return least
 
 
-def c_time(loop: Any, leading: list, rounds: int = 30, number: int = 500) -> float:
+def c_time(loop: Any, leading: list, rounds: int = 400, number: int = 50) -> float:
     """Nanoseconds of the C call of the frame that was used last."""
     context = _context.current()
     frame = list(context.frames.values())[-1]

@@ -10,6 +10,8 @@ from __future__ import annotations
 from ctypes import byref, c_uint64, sizeof
 from typing import Any, Sequence
 
+from numpy import ndarray
+
 from . import _array, _context, _errors, _lib
 
 _CACHE = 512  # frames per thread; all are dropped when it is full
@@ -104,25 +106,32 @@ def enter(operation: Operation, arrays: Sequence[Any]) -> tuple[_context.Context
     context = _context.current()
     key: list[Any] = [operation]
     views: list[Any] = []
+    key_append, views_append = key.append, views.append
     for array in arrays:
         if array is None:
-            key.append(None)
+            key_append(None)
             continue
         kind = type(array)
+        if kind is ndarray:  # _array._numpy_view, without the call: most arrays of a warm loop
+            interface = array.__array_interface__
+            address, read_only = interface["data"]
+            about = (array.dtype, interface["shape"], interface["strides"])
+            key_append(about)
+            views_append((address, read_only, about, array))
+            continue
         try:
             view = (_viewers.get(kind) or _array.viewer(kind, array))(array)
         except _errors.Error as error:
             name = operation.names[len(key) - 1]
             raise type(error)(f"{name}: {error}", error.status) from None
-        key.append(view[2])
-        views.append(view)
+        key_append(view[2])
+        views_append(view)
     signature = tuple(key)
     frame = context.frames.pop(signature, None)
     if frame is None:
         frame = Frame(operation, signature)
-    for view, (cell, mask, index, written) in zip(views, frame.cells):
-        address = view[0]
-        if written and view[1]:
+    for (address, read_only, _, _), (cell, mask, index, written) in zip(views, frame.cells):
+        if read_only and written:
             raise _refused(operation, index, "is written in place, but the array is read-only")
         if address & mask:
             raise _refused(operation, index, f"memory is not aligned to its element size {mask + 1}", 8)
