@@ -115,6 +115,17 @@ static int pin(int64_t cpu) {
   return sched_setaffinity(0, sizeof set, &set) == 0;
 }
 
+static int write_report(const char *path, const json_t *json) {
+  io_error err;
+  io_output out;
+  io_status status = io_output_open(&out, path, &err);
+  if (status == IO_OK) {
+    const int failed = json_dumpfd(json, out.fd, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) != 0;
+    status = io_output_close(&out, failed, &err);
+  }
+  return status == IO_OK ? CLI_OK : cli_fail("bench", (int)status, "%s", err.text);
+}
+
 int cmd_bench(int argc, char **argv) {
   cli_args args;
   bench_options o = {.progress = cli_progress};
@@ -128,6 +139,8 @@ int cmd_bench(int argc, char **argv) {
     if (id == OPT_PIN && !cli_int(&args, 0, CPU_SETSIZE - 1, &cpu)) return CLI_BAD;
   }
   if (id != CLI_END) return id == CLI_HELP ? CLI_OK : CLI_BAD;
+  io_error err; /* found out before the minutes of work */
+  if (out && io_check_output(out, &err) != IO_OK) return cli_fail("bench", CLI_BAD, "%s", err.text);
   if (cpu >= 0 && !pin(cpu)) return cli_fail("bench", CLI_BAD, "CPU %d is not ours to run on", (int)cpu);
   cpu_set_t set;
   o.one_thread = sched_getaffinity(0, sizeof set, &set) != 0 || CPU_COUNT(&set) < 2;
@@ -141,8 +154,7 @@ int cmd_bench(int argc, char **argv) {
     status = cli_fail("bench", CLI_SYSTEM, "a case could not run (out of memory?)");
   } else {
     json_t *json = args.json || out ? to_json(r) : NULL;
-    if (out && json_dump_file(json, out, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) != 0)
-      status = cli_fail("bench", CLI_SYSTEM, "%s: cannot be written", out);
+    if (out) status = write_report(out, json);
     if (args.json) {
       free(r);
       return cli_finish_json("bench", status, json);

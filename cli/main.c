@@ -34,7 +34,8 @@ static void print_help(FILE *to) {
 
 /* A stopped run leaves no temporary file behind. */
 static void on_signal(int number) {
-  if (io_temporary_name[0] != '\0') unlink(io_temporary_name);
+  for (int i = 0; i < IO_OUTPUTS; i++)
+    if (io_temporary_names[i][0] != '\0') unlink(io_temporary_names[i]);
   signal(number, SIG_DFL);
   raise(number);
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { ID_LOG = NPU_ID_OWN };
 
@@ -23,18 +24,37 @@ static const cli_command command = {
 
 static bool to_file(void *user, const char *bytes, size_t count) { return fwrite(bytes, 1, count, user) == count; }
 
-static int open_output(const char *path, FILE **file) {
-  *file = NULL;
+/* A file the trace is written to, or none. */
+typedef struct sink {
+  io_output out;
+  FILE *file;
+} sink;
+
+static int open_sink(sink *k, const char *path) {
+  io_error err;
+  k->file = NULL;
   if (!path) return CLI_OK;
-  *file = fopen(path, "w");
-  return *file ? CLI_OK : cli_fail(command.name, CLI_SYSTEM, "%s: %s", path, strerror(errno));
+  io_status status = io_output_open(&k->out, path, &err);
+  if (status != IO_OK) return cli_fail(command.name, (int)status, "%s", err.text);
+  int fd = dup(k->out.fd);
+  k->file = fd >= 0 ? fdopen(fd, "w") : NULL;
+  if (k->file) return CLI_OK;
+  if (fd >= 0) close(fd);
+  (void)io_output_close(&k->out, 1, &err);
+  return cli_fail(command.name, CLI_SYSTEM, "%s", err.text);
 }
 
-static int close_output(const char *path, FILE *file) {
-  if (!file) return CLI_OK;
-  bool bad = ferror(file);
-  if (fclose(file) != 0 || bad) return cli_fail(command.name, CLI_SYSTEM, "%s: cannot write: %s", path, strerror(errno));
-  return CLI_OK;
+/* Lets the file appear, or takes it away when what it should hold is not there. */
+static int close_sink(sink *k, bool unwanted) {
+  io_error err;
+  if (!k->file) return CLI_OK;
+  bool bad = ferror(k->file) || fflush(k->file) != 0;
+  const int error = errno;
+  (void)fclose(k->file);
+  errno = error;
+  io_status status = io_output_close(&k->out, bad || unwanted, &err);
+  if (status == IO_OK || unwanted) return CLI_OK;
+  return cli_fail(command.name, (int)status, "%s", err.text);
 }
 
 static double percent(uint64_t part, uint64_t cycles, uint32_t cores) {
@@ -66,21 +86,38 @@ static int table(const npu_request *r, const rd_npu_trace_result *t, int status)
 }
 
 static int trace(const npu_request *r, rd_npu_call *call, const char *out, const char *log) {
-  FILE *json_file = NULL, *log_file = NULL;
-  int status = open_output(out, &json_file);
-  if (status == CLI_OK) status = open_output(log, &log_file);
+  static sink json_sink, log_sink; /* too large for a stack frame */
+  int status = open_sink(&json_sink, out);
   if (status != CLI_OK) return status;
+  status = open_sink(&log_sink, log);
+  if (status != CLI_OK) {
+    (void)close_sink(&json_sink, true);
+    return status;
+  }
   rd_npu_options o;
   rd_npu_trace_result t;
   npu_model_options(r, &o);
-  rd_npu_status s = rd_npu_trace(&call->launch, &o, json_file ? to_file : NULL, json_file, log_file ? to_file : NULL, log_file, &t);
+  rd_npu_status s = rd_npu_trace(&call->launch, &o, json_sink.file ? to_file : NULL, json_sink.file,
+                                 log_sink.file ? to_file : NULL, log_sink.file, &t);
   cli_progress_end();
-  int closed = close_output(out, json_file), logged = close_output(log, log_file);
+  const bool failed = s == RD_NPU_BAD_INPUT || s == RD_NPU_NO_MEMORY;
+  int closed = close_sink(&json_sink, failed), logged = close_sink(&log_sink, failed);
   if (closed != CLI_OK || logged != CLI_OK) return CLI_SYSTEM;
-  if (s == RD_NPU_BAD_INPUT || s == RD_NPU_NO_MEMORY)
+  if (failed)
     return cli_fail(command.name, s == RD_NPU_BAD_INPUT ? CLI_BAD : CLI_SYSTEM, "%s",
                     s == RD_NPU_BAD_INPUT ? "invalid launch" : "out of memory or threads");
   return table(r, &t, s == RD_NPU_FINDING ? CLI_FAILED : CLI_OK);
+}
+
+/* The log may be neither the input nor the trace. */
+static int check_log(const char *log, const char *in, const char *out) {
+  io_error err;
+  if (!log) return CLI_OK;
+  if (out && strcmp(log, out) == 0) return cli_fail(command.name, CLI_BAD, "%s: both --log and -o", log);
+  io_status status = io_check_output(log, &err);
+  if (status == IO_OK && in) status = io_refuse_same_file(log, in, &err);
+  if (status == IO_OK && out) status = io_refuse_same_file(log, out, &err);
+  return status == IO_OK ? CLI_OK : cli_fail(command.name, (int)status, "%s", err.text);
 }
 
 int npu_trace(int argc, char **argv) {
@@ -102,7 +139,10 @@ int npu_trace(int argc, char **argv) {
   if (!npu_take_kernel(&r, args.operands[0])) return CLI_BAD;
   static rd_npu_call call;
   io_file in = {0};
-  int status = npu_prepare(&r, args.operand_count > 1 ? args.operands[1] : NULL, out, &in, &call);
+  const char *path = args.operand_count > 1 ? args.operands[1] : NULL;
+  int status = check_log(log, path, out);
+  if (status != CLI_OK) return status;
+  status = npu_prepare(&r, path, out, &in, &call);
   if (status == CLI_OK) status = trace(&r, &call, out, log);
   rd_npu_call_free(&call);
   io_file_free(&in);

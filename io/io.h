@@ -11,6 +11,7 @@
 #include "redelta/types.h"
 
 #include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
 
 /* The values are the tool's exit statuses. */
@@ -74,6 +75,9 @@ void io_file_remove(io_file *file, const char *name);
 int64_t io_tensor_elements(const io_tensor *tensor);
 io_status io_tensor_view(const io_tensor *tensor, rd_tensor *view, io_error *err);
 
+/* Element `index` as a double (I64 beyond 2^53 is rounded); 0 for a type without one, as F8_E4M3. */
+int io_tensor_number(const io_tensor *tensor, int64_t index, double *value);
+
 /* "F16 [1, 16, 512, 128]" */
 void io_tensor_describe(const io_tensor *tensor, char *text, size_t size);
 
@@ -104,8 +108,21 @@ io_status io_safetensors_write(const char *path, const io_file *file, io_error *
  * is something else than a regular file. Writes nothing. */
 io_status io_check_output(const char *path, io_error *err);
 
-/* Name of the temporary file while one exists, for a signal handler to unlink; else "". */
-extern char io_temporary_name[];
+/* Names of the temporary files while they exist, for a signal handler to unlink; else "". */
+enum { IO_OUTPUTS = 2 };
+extern char io_temporary_names[IO_OUTPUTS][PATH_MAX + 64];
+
+/* A file that appears whole or not at all: `fd` is a new file beside `path`. Close syncs it and
+ * renames it over `path`, or, when `failed` (errno says why), takes it away. At most IO_OUTPUTS at
+ * once, of one thread. */
+typedef struct io_output {
+  const char *path;
+  char *temporary;
+  char real[PATH_MAX];
+  int fd;
+} io_output;
+io_status io_output_open(io_output *out, const char *path, io_error *err);
+io_status io_output_close(io_output *out, int failed, io_error *err);
 
 /* IO_BAD when both paths name one existing file (same device and inode). */
 io_status io_refuse_same_file(const char *out, const char *in, io_error *err);

@@ -1,15 +1,10 @@
-/* Writing without ever leaving half a file. SPDX-License-Identifier: Apache-2.0 */
+/* The safetensors writer. SPDX-License-Identifier: Apache-2.0 */
 #include "io/file_internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-char io_temporary_name[PATH_MAX + 64];
 
 static int by_width(const void *a, const void *b) {
   const io_tensor *x = *(const io_tensor *const *)a, *y = *(const io_tensor *const *)b;
@@ -68,86 +63,12 @@ static int write_tensors(int fd, const io_tensor *const *order, size_t count, co
   for (size_t i = 0; i < count; i++) {
     if (write_all(fd, order[i]->data, order[i]->bytes) != 0) return -1;
   }
-  return fsync(fd);
-}
-
-/* Where `path` really is: a symbolic link is followed, so that it stays one. */
-static io_status resolve(const char *path, char real[PATH_MAX], io_error *err) {
-  struct stat st;
-  if (stat(path, &st) == 0) {
-    if (!S_ISREG(st.st_mode)) {
-      return io_fail(err, IO_BAD, "%s: exists and is not a regular file", path);
-    }
-    if (realpath(path, real) != NULL) return IO_OK;
-  } else if (errno == ENOENT) {
-    struct stat link;
-    if (lstat(path, &link) == 0) return io_fail(err, IO_BAD, "%s: is a broken symbolic link", path);
-    if ((size_t)snprintf(real, PATH_MAX, "%s", path) < PATH_MAX) return IO_OK;
-    errno = ENAMETOOLONG;
-  }
-  return io_fail(err, io_errno_status(errno), "%s: %s", path, strerror(errno));
-}
-
-/* Folder of `real`, in `name`. */
-static const char *folder_of(const char *real, char name[PATH_MAX]) {
-  snprintf(name, PATH_MAX, "%s", real);
-  char *slash = strrchr(name, '/');
-  if (slash == NULL) return ".";
-  slash[slash == name] = '\0';
-  return name;
-}
-
-io_status io_check_output(const char *path, io_error *err) {
-  char real[PATH_MAX], name[PATH_MAX];
-  struct stat st;
-  io_status status = resolve(path, real, err);
-  if (status != IO_OK) return status;
-  if (stat(folder_of(real, name), &st) == 0 && S_ISDIR(st.st_mode)) return IO_OK;
-  return io_fail(err, IO_BAD, "%s: there is no such folder", path);
-}
-
-static int open_temporary(const char *real) {
-  for (int attempt = 0; attempt < 100; attempt++) {
-    snprintf(io_temporary_name, sizeof io_temporary_name, "%s.%ld-%d.tmp", real, (long)getpid(),
-             attempt);
-    int fd = open(io_temporary_name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd >= 0) return fd;
-    if (errno != EEXIST) break;
-  }
-  io_temporary_name[0] = '\0';
-  return -1;
-}
-
-/* A rename lasts only when its directory does. Some file systems cannot sync one: not an error. */
-static void sync_directory(const char *real) {
-  char name[PATH_MAX];
-  int fd = open(folder_of(real, name), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;
-  fsync(fd);
-  close(fd);
-}
-
-static io_status write_and_rename(const char *path, const char *real, const io_tensor *const *order,
-                                  size_t count, const char *header, size_t size, io_error *err) {
-  int fd = open_temporary(real);
-  if (fd < 0) {
-    return io_fail(err, io_errno_status(errno), "%s: cannot create a file there: %s", path,
-                   strerror(errno));
-  }
-  int failed = write_tensors(fd, order, count, header, size) != 0;
-  int error = errno;
-  if (close(fd) != 0 && !failed) failed = 1, error = errno;
-  if (!failed && rename(io_temporary_name, real) != 0) failed = 1, error = errno;
-  if (failed) unlink(io_temporary_name);
-  io_temporary_name[0] = '\0';
-  if (failed) return io_fail(err, IO_SYSTEM, "%s: cannot write: %s", path, strerror(error));
-  sync_directory(real);
-  return IO_OK;
+  return 0;
 }
 
 io_status io_safetensors_write(const char *path, const io_file *file, io_error *err) {
-  char real[PATH_MAX];
-  io_status status = resolve(path, real, err);
+  io_output out;
+  io_status status = io_check_output(path, err);
   if (status != IO_OK) return status;
   const io_tensor **order = malloc((file->count + 1) * sizeof *order);
   if (order == NULL) return io_fail(err, IO_SYSTEM, "no memory");
@@ -155,10 +76,11 @@ io_status io_safetensors_write(const char *path, const io_file *file, io_error *
   qsort(order, file->count, sizeof *order, by_width);
   size_t size;
   char *header = make_header(order, file->count, &size);
-  if (header != NULL) {
-    status = write_and_rename(path, real, order, file->count, header, size, err);
-  } else {
+  if (header == NULL) {
     status = io_fail(err, IO_SYSTEM, "%s: no memory for the header", path);
+  } else if ((status = io_output_open(&out, path, err)) == IO_OK) {
+    int failed = write_tensors(out.fd, order, file->count, header, size) != 0;
+    status = io_output_close(&out, failed, err);
   }
   free(header);
   free(order);
