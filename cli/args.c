@@ -13,27 +13,41 @@ enum { ID_HELP = 1001, MAX_OPTIONS = 40 };
 /* The table getopt_long reads; one command line is parsed at a time. */
 static struct option table[MAX_OPTIONS + 3];
 
-int cli_fail(const char *command, int status, const char *format, ...) {
+void cli_print(FILE *to, const char *text) {
+  for (const unsigned char *c = (const unsigned char *)text; *c != '\0'; c++) {
+    const int c1 = c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0; /* as U+009B, which starts a sequence */
+    if (*c < 0x20 || *c == 0x7f || c1)
+      fprintf(to, "\\x%02x", c1 ? *++c : *c);
+    else
+      fputc(*c, to);
+  }
+}
+
+static void message(const char *command, const char *kind, const char *format, va_list list)
+    __attribute__((format(printf, 3, 0)));
+static void message(const char *command, const char *kind, const char *format, va_list list) {
+  char text[2048];
   cli_progress_end();
   fflush(stdout);
-  fprintf(stderr, "redelta %s: ", command);
+  fprintf(stderr, "redelta %s: %s", command, kind);
+  vsnprintf(text, sizeof text, format, list);
+  cli_print(stderr, text);
+  fputc('\n', stderr);
+}
+
+int cli_fail(const char *command, int status, const char *format, ...) {
   va_list list;
   va_start(list, format);
-  vfprintf(stderr, format, list);
+  message(command, "", format, list);
   va_end(list);
-  fputc('\n', stderr);
   return status;
 }
 
 void cli_warn(const char *command, const char *format, ...) {
-  cli_progress_end();
-  fflush(stdout);
-  fprintf(stderr, "redelta %s: warning: ", command);
   va_list list;
   va_start(list, format);
-  vfprintf(stderr, format, list);
+  message(command, "warning: ", format, list);
   va_end(list);
-  fputc('\n', stderr);
 }
 
 int cli_finish(const char *command, int status) {
@@ -114,9 +128,8 @@ static void print_help(const cli_command *command) {
   printf("\nexit status: 0 ok, 1 a check failed, 2 bad usage or input, 3 system failure\n");
 }
 
-static int usage(cli_args *args, const char *format, const char *text) {
-  fprintf(stderr, "redelta %s: ", args->command->name);
-  fprintf(stderr, "%s%s; see redelta %s --help\n", format, text, args->command->name);
+static int usage(cli_args *args, const char *what, const char *text) {
+  cli_fail(args->command->name, 0, "%s%s; see redelta %s --help", what, text, args->command->name);
   return CLI_USAGE;
 }
 

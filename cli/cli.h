@@ -54,7 +54,11 @@ int cli_double(const cli_args *args, double *out);
 /* "3,1,2": at most `max` numbers. Returns the count, 0 after a message. */
 int cli_int_list(const cli_args *args, int64_t low, int64_t high, int64_t *out, int max);
 
-/* A message to stderr, "redelta run: ..."; returns `status`. */
+/* Text that may come from a file or a command line: control characters are shown as \xNN, so that no
+ * name can move the cursor of a terminal or pass for a line of ours. */
+void cli_print(FILE *to, const char *text);
+
+/* A message to stderr, "redelta run: ..."; returns `status`. Control characters as by cli_print. */
 int cli_fail(const char *command, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void cli_warn(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));

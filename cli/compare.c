@@ -26,8 +26,10 @@ typedef struct head_sums {
 
 /* What the type makes of r: a finite number may be expected to become infinite. */
 static int rounds_to_infinity(double r, double x, rd_dtype dtype) {
-  if (dtype == RD_F16) return isinf(io_f16_to_f32(io_f32_to_f16((float)r))) && (r > 0) == (x > 0);
-  return isinf((float)r) && (r > 0) == (x > 0);
+  float rounded = (float)r;
+  if (dtype == RD_F16) rounded = io_f16_to_f32(io_f32_to_f16(rounded));
+  if (dtype == RD_BF16) rounded = io_bf16_to_f32(io_f32_to_bf16(rounded));
+  return isinf(rounded) && (r > 0) == (x > 0);
 }
 
 static void note_element(cmp_result *c, const cmp_limits *limits, rd_dtype dtype, int64_t i,

@@ -31,8 +31,8 @@ typedef struct tolerance {
 static int close_enough(const io_tensor *a, const io_tensor *b, int64_t i, const tolerance *tol) {
   size_t size = a->dtype->size, at = (size_t)i * size;
   if (memcmp((const char *)a->data + at, (const char *)b->data + at, size) == 0) return 1;
-  if (!tol->given || a->dtype->rd == RD_ABSENT) return 0;
-  double x = io_get(a->data, a->dtype->rd, i), y = io_get(b->data, b->dtype->rd, i);
+  double x, y;
+  if (!tol->given || !io_tensor_number(a, i, &x) || !io_tensor_number(b, i, &y)) return 0;
   if (isnan(x) || isnan(y)) return isnan(x) && isnan(y);
   return x == y || fabs(x - y) <= tol->atol + tol->rtol * fabs(y);
 }
@@ -40,19 +40,23 @@ static int close_enough(const io_tensor *a, const io_tensor *b, int64_t i, const
 /* Value of an element as text, with its bits where a value alone may hide the difference. */
 static void value_text(const io_tensor *t, int64_t i, char *text, size_t size) {
   uint64_t bits = 0;
+  double x;
   memcpy(&bits, (const char *)t->data + (size_t)i * t->dtype->size, t->dtype->size);
   if (t->dtype->rd == RD_I64) {
     snprintf(text, size, "%lld", (long long)bits);
-  } else if (t->dtype->rd == RD_ABSENT) {
+  } else if (!io_tensor_number(t, i, &x)) {
     snprintf(text, size, "0x%0*llx", (int)(2 * t->dtype->size), (unsigned long long)bits);
   } else {
-    snprintf(text, size, "%.9g (0x%0*llx)", io_get(t->data, t->dtype->rd, i),
+    snprintf(text, size, "%.*g (0x%0*llx)", t->dtype->size == 8 ? 17 : 9, x,
              (int)(2 * t->dtype->size), (unsigned long long)bits);
   }
 }
 
 static void note(json_t *list, int json, const char *name, const char *text, int64_t count) {
-  if (!json) printf("%s: %s\n", name, text);
+  if (!json) {
+    cli_print(stdout, name);
+    printf(": %s\n", text);
+  }
   json_t *one = json_pack("{s:s, s:s}", "name", name, "difference", text);
   if (count > 0) json_object_set_new(one, "elements", json_integer(count));
   json_array_append_new(list, one);

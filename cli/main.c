@@ -63,7 +63,9 @@ int main(int argc, char **argv) {
   if (argc < 2) {
     print_help(stderr);
   } else {
-    fprintf(stderr, "redelta: unknown command '%s'; see redelta --help\n", name);
+    fputs("redelta: unknown command '", stderr);
+    cli_print(stderr, name);
+    fputs("'; see redelta --help\n", stderr);
   }
   return CLI_BAD;
 }

@@ -96,7 +96,7 @@ const op_desc *op_find(const char *name) {
 }
 
 const char *op_names(void) {
-  return "chunk_gated_delta_rule, flash_kda, flash_kda_metadata,\n"
+  return "chunk_gated_delta_rule, flash_kda, flash_kda_metadata, "
          "fused_recurrent_kda_replayssm, commit_recurrent_kda_replayssm, fused_recurrent_kda";
 }
 
@@ -180,7 +180,7 @@ void op_warn_unknown(const char *command, const op_desc *op, const io_file *in) 
       known |= strcmp(in->tensors[i].name, t->name) == 0;
     }
     if (!known) {
-      cli_warn(command, "%s has no tensor '%s'; ignored", op->name, in->tensors[i].name);
+      cli_warn(command, "%s has no tensor '%.200s'; ignored", op->name, in->tensors[i].name);
     }
   }
 }

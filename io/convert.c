@@ -1,5 +1,6 @@
 /* Conversions by integer arithmetic. SPDX-License-Identifier: Apache-2.0 */
 #include "io/convert.h"
+#include "io/io.h"
 
 #include <string.h>
 
@@ -93,4 +94,14 @@ void io_set(void *data, rd_dtype dtype, int64_t i, double value) {
   case RD_ABSENT:
     break;
   }
+}
+
+int io_tensor_number(const io_tensor *tensor, int64_t index, double *value) {
+  if (tensor->dtype->rd != RD_ABSENT) {
+    *value = io_get(tensor->data, tensor->dtype->rd, index);
+    return 1;
+  }
+  if (strcmp(tensor->dtype->name, "F64") != 0) return 0;
+  memcpy(value, (const double *)tensor->data + index, sizeof *value);
+  return 1;
 }

@@ -199,7 +199,7 @@ io_status io_npy_read(const char *path, const char *name, io_file *file, io_erro
   io_error inner = {{0}};
   status = parse(&source, name, file, &inner);
   io_source_close(&source);
-  if (status != IO_OK) io_fail(err, status, "%s (tensor '%s'): %s", path, name, inner.text);
+  if (status != IO_OK) io_fail(err, status, "%s (tensor '%.80s'): %s", path, name, inner.text);
   return status;
 }
 

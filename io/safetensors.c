@@ -21,12 +21,12 @@ typedef struct entry {
 static io_status read_whole(json_t *value, const char *name, const char *what, int64_t *out,
                             io_error *err) {
   if (!json_is_integer(value)) {
-    return io_fail(err, IO_BAD, "tensor '%s': %s holds something that is not a whole number", name,
+    return io_fail(err, IO_BAD, "tensor '%.80s': %s holds something that is not a whole number", name,
                    what);
   }
   *out = json_integer_value(value);
   if (*out < 0) {
-    return io_fail(err, IO_BAD, "tensor '%s': %s holds a negative number (%lld)", name, what,
+    return io_fail(err, IO_BAD, "tensor '%.80s': %s holds a negative number (%lld)", name, what,
                    (long long)*out);
   }
   return IO_OK;
@@ -34,10 +34,10 @@ static io_status read_whole(json_t *value, const char *name, const char *what, i
 
 static io_status read_shape(json_t *shape, entry *e, io_error *err) {
   if (!json_is_array(shape)) {
-    return io_fail(err, IO_BAD, "tensor '%s': shape is missing or not a list", e->name);
+    return io_fail(err, IO_BAD, "tensor '%.80s': shape is missing or not a list", e->name);
   }
   if (json_array_size(shape) > IO_MAX_RANK) {
-    return io_fail(err, IO_BAD, "tensor '%s': %zu dimensions, at most %d are supported", e->name,
+    return io_fail(err, IO_BAD, "tensor '%.80s': %zu dimensions, at most %d are supported", e->name,
                    json_array_size(shape), IO_MAX_RANK);
   }
   e->rank = (int32_t)json_array_size(shape);
@@ -51,7 +51,7 @@ static io_status read_shape(json_t *shape, entry *e, io_error *err) {
 
 static io_status read_offsets(json_t *offsets, entry *e, uint64_t data_size, io_error *err) {
   if (!json_is_array(offsets) || json_array_size(offsets) != 2) {
-    return io_fail(err, IO_BAD, "tensor '%s': data_offsets is missing or not a pair", e->name);
+    return io_fail(err, IO_BAD, "tensor '%.80s': data_offsets is missing or not a pair", e->name);
   }
   int64_t begin = 0, end = 0;
   io_status status = read_whole(json_array_get(offsets, 0), e->name, "data_offsets", &begin, err);
@@ -60,12 +60,12 @@ static io_status read_offsets(json_t *offsets, entry *e, uint64_t data_size, io_
   }
   if (status != IO_OK) return status;
   if (begin > end) {
-    return io_fail(err, IO_BAD, "tensor '%s': data_offsets [%lld, %lld] end before they begin",
+    return io_fail(err, IO_BAD, "tensor '%.80s': data_offsets [%lld, %lld] end before they begin",
                    e->name, (long long)begin, (long long)end);
   }
   if ((uint64_t)end > data_size) {
     return io_fail(err, IO_BAD,
-                   "tensor '%s': data_offsets [%lld, %lld] leave the file, which has %llu "
+                   "tensor '%.80s': data_offsets [%lld, %lld] leave the file, which has %llu "
                    "bytes of data",
                    e->name, (long long)begin, (long long)end, (unsigned long long)data_size);
   }
@@ -77,21 +77,21 @@ static io_status read_offsets(json_t *offsets, entry *e, uint64_t data_size, io_
 static io_status read_entry(const char *name, json_t *value, uint64_t data_size, entry *e,
                             io_error *err) {
   *e = (entry){.name = name};
-  if (!json_is_object(value)) return io_fail(err, IO_BAD, "tensor '%s': not an object", name);
+  if (!json_is_object(value)) return io_fail(err, IO_BAD, "tensor '%.80s': not an object", name);
   const char *key;
   json_t *member;
   json_object_foreach(value, key, member) {
     if (strcmp(key, "dtype") != 0 && strcmp(key, "shape") != 0 &&
         strcmp(key, "data_offsets") != 0) {
-      return io_fail(err, IO_BAD, "tensor '%s': unknown member '%.80s'", name, key);
+      return io_fail(err, IO_BAD, "tensor '%.80s': unknown member '%.80s'", name, key);
     }
   }
   const char *dtype = json_string_value(json_object_get(value, "dtype"));
   if (dtype == NULL)
-    return io_fail(err, IO_BAD, "tensor '%s': dtype is missing or not a string", name);
+    return io_fail(err, IO_BAD, "tensor '%.80s': dtype is missing or not a string", name);
   e->dtype = io_dtype_by_name(dtype);
   if (e->dtype == NULL) {
-    return io_fail(err, IO_BAD, "tensor '%s': unknown dtype '%.40s'", name, dtype);
+    return io_fail(err, IO_BAD, "tensor '%.80s': unknown dtype '%.40s'", name, dtype);
   }
   io_status status = read_shape(json_object_get(value, "shape"), e, err);
   if (status == IO_OK)
@@ -102,7 +102,7 @@ static io_status read_entry(const char *name, json_t *value, uint64_t data_size,
   if (status != IO_OK) return status;
   if (bytes != e->end - e->begin) {
     return io_fail(err, IO_BAD,
-                   "tensor '%s': shape and dtype need %llu bytes, data_offsets give %llu", name,
+                   "tensor '%.80s': shape and dtype need %llu bytes, data_offsets give %llu", name,
                    (unsigned long long)bytes, (unsigned long long)(e->end - e->begin));
   }
   return IO_OK;
@@ -137,10 +137,10 @@ static io_status check_cover(const entry *entries, size_t count, uint64_t data_s
   io_status status = IO_OK;
   for (size_t i = 0; i < count && status == IO_OK; i++) {
     if (order[i]->begin < at) {
-      status = io_fail(err, IO_BAD, "tensor '%s': its data overlap those of tensor '%s'",
+      status = io_fail(err, IO_BAD, "tensor '%.80s': its data overlap those of tensor '%.80s'",
                        order[i]->name, order[i - 1]->name);
     } else if (order[i]->begin > at) {
-      status = io_fail(err, IO_BAD, "tensor '%s': a hole of %llu bytes before its data",
+      status = io_fail(err, IO_BAD, "tensor '%.80s': a hole of %llu bytes before its data",
                        order[i]->name, (unsigned long long)(order[i]->begin - at));
     }
     at = order[i]->end;

@@ -59,17 +59,17 @@ io_tensor *io_file_find(const io_file *file, const char *name) {
 io_status io_checked_bytes(const char *what, const io_dtype *dtype, int32_t rank,
                            const int64_t *shape, uint64_t *bytes, io_error *err) {
   if (rank < 0 || rank > IO_MAX_RANK) {
-    return io_fail(err, IO_BAD, "tensor '%s': %d dimensions, at most %d are supported", what, rank,
+    return io_fail(err, IO_BAD, "tensor '%.80s': %d dimensions, at most %d are supported", what, rank,
                    IO_MAX_RANK);
   }
   uint64_t total = dtype->size;
   for (int32_t i = 0; i < rank; i++) {
     if (shape[i] < 0) {
-      return io_fail(err, IO_BAD, "tensor '%s': dimension %d is negative (%lld)", what, i,
+      return io_fail(err, IO_BAD, "tensor '%.80s': dimension %d is negative (%lld)", what, i,
                      (long long)shape[i]);
     }
     if (__builtin_mul_overflow(total, (uint64_t)shape[i], &total) || total > INT64_MAX) {
-      return io_fail(err, IO_BAD, "tensor '%s': the size of its shape overflows 64 bits", what);
+      return io_fail(err, IO_BAD, "tensor '%.80s': the size of its shape overflows 64 bits", what);
     }
   }
   *bytes = total;
@@ -99,7 +99,7 @@ static io_status add(io_file *file, io_tensor *old, const char *name, const io_d
   if (slot == NULL && fresh.name != NULL && fresh.data != NULL) slot = append_slot(file);
   if (slot == NULL || fresh.name == NULL || fresh.data == NULL) {
     tensor_free(&fresh);
-    return io_fail(err, IO_SYSTEM, "tensor '%s': no memory for %llu bytes", name,
+    return io_fail(err, IO_SYSTEM, "tensor '%.80s': no memory for %llu bytes", name,
                    (unsigned long long)fresh.bytes);
   }
   memset(fresh.data, 0, (size_t)room);
@@ -136,21 +136,22 @@ io_status io_tensor_view(const io_tensor *tensor, rd_tensor *view, io_error *err
   *view = (rd_tensor){0};
   if (tensor == NULL) return IO_OK;
   if (tensor->dtype->rd == RD_ABSENT) {
-    return io_fail(err, IO_BAD, "tensor '%s': no operator takes element type %s", tensor->name,
+    return io_fail(err, IO_BAD, "tensor '%.80s': no operator takes element type %s", tensor->name,
                    tensor->dtype->name);
   }
   if (tensor->rank < 1 || tensor->rank > RD_MAX_RANK) {
-    return io_fail(err, IO_BAD, "tensor '%s': %d dimensions, operators take 1 to %d", tensor->name,
+    return io_fail(err, IO_BAD, "tensor '%.80s': %d dimensions, operators take 1 to %d", tensor->name,
                    tensor->rank, RD_MAX_RANK);
   }
   view->data = tensor->data;
   view->dtype = tensor->dtype->rd;
   view->rank = tensor->rank;
-  int64_t stride = 1;
+  /* Without elements the product of the other extents is bounded by nothing, and no stride is used. */
+  uint64_t stride = 1;
   for (int32_t i = tensor->rank - 1; i >= 0; i--) {
     view->shape[i] = tensor->shape[i];
-    view->stride[i] = stride;
-    stride *= tensor->shape[i] > 0 ? tensor->shape[i] : 1;
+    view->stride[i] = tensor->bytes > 0 ? (int64_t)stride : 1;
+    stride *= tensor->shape[i] > 0 ? (uint64_t)tensor->shape[i] : 1;
   }
   return IO_OK;
 }
