@@ -520,7 +520,8 @@ static void thread_counts(void **state) {
   for (size_t k = 0; k < 4; k++) {
     char *first = NULL;
     for (uint32_t threads = 1; threads <= 7; threads += 2) {
-      rd_npu_report *r = run(kernels[k], RD_NPU_310P, RD_NPU_COUPLED, 8, &v, RD_NPU_CHECKED, threads, true);
+      /* cores that race on GM would race on the host's memory, too: order only */
+      rd_npu_report *r = run(kernels[k], RD_NPU_310P, RD_NPU_COUPLED, 8, &v, k == 2 ? RD_NPU_CHECKED : RD_NPU_ORDER, threads, k == 2);
       char *text = rd_npu_report_json(r);
       if (first)
         assert_string_equal(text, first);
