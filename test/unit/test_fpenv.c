@@ -107,7 +107,7 @@ static void any_thread_gives_the_same_bits(void **state) {
   assert_int_equal(rd_context_create(&o, &plain), RD_OK);
   o.executor = (rd_executor){hostile_run, &kept, 3};
   assert_int_equal(rd_context_create(&o, &ctx), RD_OK);
-  rd_plan *plan, *plain_plan;
+  rd_plan *plan = NULL, *plain_plan;
   assert_status(plain, RD_OK, rd_plan_create(plain, &y->problem, &plain_plan));
   assert_status(plain, RD_OK, layer_step(plain, plain_plan, y));
 #if HAVE_MODES
@@ -144,8 +144,8 @@ static void a_trapping_caller(void **state) {
   prepare(l);
   l->problem.scale_default = 0;
   l->problem.scale = 0.1;
-  rd_context *ctx;
-  rd_plan *plan;
+  rd_context *ctx = NULL;
+  rd_plan *plan = NULL;
   feclearexcept(FE_ALL_EXCEPT);
   feenableexcept(FE_ALL_EXCEPT);
   rd_status status = rd_context_create(NULL, &ctx);

@@ -5,7 +5,7 @@
  * the bits are the same). Sanitizer builds go without: ifuncs run before their runtime is up. */
 #include "kit.h"
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(PT_NO_CLONES)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(PT_NO_CLONES)
 #define CLONES __attribute__((target_clones("default", "arch=haswell")))
 #else
 #define CLONES
