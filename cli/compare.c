@@ -41,7 +41,9 @@ static void note_element(cmp_result *c, const cmp_limits *limits, rd_dtype dtype
     double error = fabs(x - r), relative = r != 0 ? error / fabs(r) : error > 0 ? INFINITY : 0;
     if (error > c->max_abs || c->max_abs_at < 0) c->max_abs = error, c->max_abs_at = i;
     if (relative > c->max_rel || c->max_rel_at < 0) c->max_rel = relative, c->max_rel_at = i;
-    bad = limits->atol >= 0 && error > limits->atol + limits->rtol * fabs(r);
+    double allowed = limits->atol + limits->rtol * fabs(r);
+    if (allowed > 0) c->max_share = fmax(c->max_share, error / allowed);
+    bad = limits->atol >= 0 && error > allowed;
   } else {
     bad = !((isnan(x) && isnan(r)) || x == r || (isinf(x) && rounds_to_infinity(r, x, dtype)));
     c->mismatched += bad;

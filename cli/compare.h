@@ -21,6 +21,7 @@ typedef struct cmp_result {
   double cosine, nrmse; /* rms(x - r) / max(rms(r), 1e-12), over finite pairs */
   double cosine_limit, nrmse_limit;
   double max_abs, max_rel;
+  double max_share; /* of the limit atol + rtol |r| */
   int64_t max_abs_at, max_rel_at;
   int64_t nan, inf;       /* in the result                                        */
   int64_t mismatched;     /* NaN or infinity against something else               */

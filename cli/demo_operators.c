@@ -225,8 +225,8 @@ static void check_tensor(demo *d, const op_call *call, int index, const double *
   cmp_limits limits = {0.005, 0.005, -2, -1, -1, 0};
   cmp_result r = {0};
   if (cmp_output(call, index, expected, &limits, &r) != IO_OK) r.passed = 0;
-  demo_check(d, r.passed, name, "max abs %.1e  max rel %.1e  %lld of %lld bad", r.max_abs,
-             r.max_rel, (long long)r.bad, (long long)r.elements);
+  demo_check(d, r.passed, name, "max abs %.1e, %.1f%% of the limit, %lld of %lld bad", r.max_abs,
+             100 * r.max_share, (long long)r.bad, (long long)r.elements);
 }
 
 /* Commits what the verify recorded and checks the states. */

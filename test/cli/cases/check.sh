@@ -41,6 +41,13 @@ quietly gen flash_kda --shape Hk=1,Hv=2,T=4 --lengths 3,0,4 --layout-qkv BSND -o
 figures check flash_kda in.st --layout-qkv BSND --repeat 2 --threads 2 | tail -1
 quietly run flash_kda_metadata in.st -o meta.st --layout-qkv BSND
 figures check flash_kda_metadata in.st --layout-qkv BSND --repeat 2 --threads 2
+# A schedule in the file instead of cu_seqlens: the judge reads the lengths out of it.
+quietly gen flash_kda --shape B=3,Hk=1,Hv=2,T=4 --layout-qkv BSND -o bare.st
+npy meta.npy i4 '(13,)' && tail -c 52 meta.st >>meta.npy
+figures check flash_kda bare.st --set metadata=meta.npy --layout-qkv BSND --repeat 2 --threads 2 | grep -E '^ok|FAILED|^\['
+quietly run flash_kda in.st --layout-qkv BSND -o with_cu.st
+quietly run flash_kda bare.st --set metadata=meta.npy --layout-qkv BSND -o with_meta.st
+run diff with_cu.st with_meta.st
 quietly gen fused_recurrent_kda_replayssm --shape N=2 --lengths 3,1 --layout-qkv TND -o in.st
 figures check fused_recurrent_kda_replayssm in.st --layout-qkv TND --repeat 2 --threads 2
 quietly gen commit_recurrent_kda_replayssm --shape B=2,N=2,C=3 --lengths 0,2 -o in.st
