@@ -5,25 +5,31 @@ PYTHON ?= /usr/bin/python3
 JOBS   ?= $(shell nproc)
 CMAKE_ARGS ?=
 
+CONFIGURE = cmake -S . -B $(BUILD) -G Ninja -DREDELTA_WARNINGS=ON -DPython3_EXECUTABLE=$(PYTHON) $(CMAKE_ARGS)
+CTEST = cd $(BUILD) && ctest --output-on-failure -j $(JOBS)
+
 .PHONY: run build test test-full bench bench-report clean
 
 run: build
 	$(BUILD)/redelta demo
 
+# Libraries and tool; leaves a tree that is set up for testing as it is.
 build:
 	tools/bootstrap run
-	cmake -S . -B $(BUILD) -G Ninja -DREDELTA_WARNINGS=ON -DPython3_EXECUTABLE=$(PYTHON) $(CMAKE_ARGS) >/dev/null
-	cmake --build $(BUILD) -j $(JOBS)
+	[ -f $(BUILD)/build.ninja ] || $(CONFIGURE) -DBUILD_TESTING=OFF >/dev/null
+	cmake --build $(BUILD) -j $(JOBS) --target redelta redelta_shared redelta_static redelta-npu redelta-npu-shared
 
 test:
 	tools/bootstrap test
-	$(MAKE) build CMAKE_ARGS="-DREDELTA_FULL_TESTS=OFF $(CMAKE_ARGS)"
-	cd $(BUILD) && ctest --output-on-failure -j $(JOBS) --timeout 900
+	$(CONFIGURE) -DBUILD_TESTING=ON -DREDELTA_FULL_TESTS=OFF >/dev/null
+	cmake --build $(BUILD) -j $(JOBS)
+	$(CTEST) --timeout 900
 
 test-full:
 	tools/bootstrap full
-	$(MAKE) build CMAKE_ARGS="-DREDELTA_FULL_TESTS=ON $(CMAKE_ARGS)"
-	cd $(BUILD) && ctest --output-on-failure -j $(JOBS) --timeout 7200
+	$(CONFIGURE) -DBUILD_TESTING=ON -DREDELTA_FULL_TESTS=ON >/dev/null
+	cmake --build $(BUILD) -j $(JOBS)
+	$(CTEST) --timeout 7200
 
 # Measures this machine and redraws the pictures that the README shows.
 bench-report: build
