@@ -7,7 +7,7 @@
  * acquiring a clock that carries it.  S issues, so what S has waited for reaches every later
  * instruction; S's own UB accesses (its entry [S]) travel by S_x events and barrier ALL only.
  *
- * Shadow.  Per 32-byte granule a few access records {pipe, index, byte mask, write} and a byte mask
+ * Shadow.  Per 32-byte granule access records {pipe, index, byte mask, write} and a byte mask
  * of what is initialised.  A new write covers older records (whatever is ordered after it is ordered
  * after them, or their race has been reported); a new read covers older reads of its own pipe.
  */
@@ -203,33 +203,25 @@ static bool ordered(const visit *v, const shadow_entry *e) {
 /* ---- shadow of one operand -------------------------------------------------------------------------- */
 
 static void touch(visit *v, granule *g, uint32_t mask, uint64_t at, bool write) {
-  for (unsigned n = 0; n < g->count;) {
-    shadow_entry *e = &g->entry[n];
-    uint32_t common = e->mask & mask;
-    if (common && (write || e->write) && !ordered(v, e)) {
-      unsigned low = (unsigned)__builtin_ctz(common), high = 32u - (unsigned)__builtin_clz(common);
-      report_pair(v, e, write, at + low, at + high);
+  for (granule *part = g; part; part = part->more)
+    for (unsigned n = 0; n < part->count;) {
+      shadow_entry *e = &part->entry[n];
+      uint32_t common = e->mask & mask;
+      if (common && (write || e->write) && !ordered(v, e)) {
+        unsigned low = (unsigned)__builtin_ctz(common), high = 32u - (unsigned)__builtin_clz(common);
+        report_pair(v, e, write, at + low, at + high);
+      }
+      if (write || (!e->write && e->pipe == v->i->pipe)) e->mask &= ~mask;
+      if (e->mask)
+        n++;
+      else
+        *e = part->entry[--part->count];
     }
-    if (write || (!e->write && e->pipe == v->i->pipe)) e->mask &= ~mask;
-    if (e->mask)
-      n++;
-    else
-      *e = g->entry[--g->count];
-  }
-  shadow_entry now = {.index = v->i->index, .mask = mask, .pipe = v->i->pipe, .write = write};
-  if (g->count < GRANULE_ENTRIES) {
-    g->entry[g->count++] = now;
-    return;
-  }
-  /* Full: merge with a record of the same pipe and kind (the later index: stricter), else with the
-   * last one of the same kind; four pipes in one granule do not happen in practice. */
-  for (unsigned n = 0; n < g->count; n++)
-    if (g->entry[n].pipe == now.pipe && g->entry[n].write == now.write) {
-      g->entry[n].mask |= mask;
-      g->entry[n].index = now.index;
-      return;
-    }
-  g->entry[g->count - 1] = now;
+  shadow_entry *now = npu_shadow_entry(&v->k->shadow, g);
+  if (now)
+    *now = (shadow_entry){.index = v->i->index, .mask = mask, .pipe = v->i->pipe, .write = write};
+  else
+    v->k->failed = true;
 }
 
 static void touch_granule(visit *v, uint64_t at, uint32_t mask) {
@@ -369,6 +361,7 @@ static void step_barrier(checker *k, const insn *i) {
 /* ---- the step -------------------------------------------------------------------------------------------- */
 
 void npu_checker_step(checker *k, const insn *i, uint32_t position, finding_list *f) {
+  if (k->failed) return;
   unsigned p = i->pipe;
   uint32_t own = k->vc[p].at[RD_NPU_PIPE_S];
   if (p != RD_NPU_PIPE_S) { /* issue inherits what S acquired, not S's own accesses */
@@ -421,6 +414,7 @@ static void report_lost(checker *k, finding_list *f) {
 }
 
 void npu_checker_finish(checker *k, finding_list *f) {
+  if (k->failed) return;
   report_lost(k, f);
   for (unsigned a = 0; a < PIPES; a++)
     for (unsigned b = 0; b < PIPES; b++)

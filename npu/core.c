@@ -7,7 +7,9 @@
 #include <string.h>
 
 rd_npu_site rd_npu_site_at(rd_npu_core *c, const char *file, int line, rd_npu_site caller) {
-  return npu_program_site(&c->prog, file, line, caller);
+  rd_npu_site s = npu_program_site(&c->prog, file, line, caller);
+  if (!s) c->out_of_memory = true;
+  return s;
 }
 
 uint32_t rd_npu_get_block_idx(rd_npu_core *c) { return c->block; }

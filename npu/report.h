@@ -32,7 +32,7 @@ bool npu_report_dropped(rd_npu_report *r, const char *place, bool implied, const
 typedef struct text {
   char *data;
   size_t used, capacity;
-  bool ok;
+  bool ok, started;
 } text;
 __attribute__((format(printf, 2, 3))) void text_add(text *t, const char *format, ...);
 void text_json(text *t, const char *string); /* quoted and escaped; NULL gives null */

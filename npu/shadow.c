@@ -23,22 +23,50 @@ bool npu_shadow_init(shadow *s, const rd_npu_launch *l) {
   return ok && s->gm;
 }
 
+static void drop_more(granule *list, uint64_t count) {
+  for (uint64_t n = 0; n < count; n++)
+    for (granule *g = list[n].more, *next; g; g = next) {
+      next = g->more;
+      free(g);
+    }
+}
+
+shadow_entry *npu_shadow_entry(shadow *s, granule *g) {
+  while (g->count == GRANULE_ENTRIES) {
+    if (!g->more) {
+      g->more = calloc(1, sizeof *g->more);
+      if (!g->more) return NULL;
+      s->grown = true;
+    }
+    g = g->more;
+  }
+  return &g->entry[g->count++];
+}
+
 static void drop_pages(shadow *s) {
   for (uint32_t t = 0; s->gm && t < s->launch->tensor_count; t++)
     for (uint64_t p = 0; s->gm[t].pages && p < s->gm[t].page_count; p++) {
+      if (s->grown && s->gm[t].pages[p]) drop_more(s->gm[t].pages[p], PAGE_GRANULES);
       free(s->gm[t].pages[p]);
       s->gm[t].pages[p] = NULL;
     }
 }
 
-void npu_shadow_reset(shadow *s) {
-  for (unsigned b = 1; b < RD_NPU_BUFFERS; b++) memset(s->local[b], 0, s->granules[b] * sizeof(granule));
+static void drop_all(shadow *s) {
+  for (unsigned b = 1; s->grown && b < RD_NPU_BUFFERS; b++)
+    if (s->local[b]) drop_more(s->local[b], s->granules[b]);
   drop_pages(s);
+  s->grown = false;
+}
+
+void npu_shadow_reset(shadow *s) {
+  drop_all(s);
+  for (unsigned b = 1; b < RD_NPU_BUFFERS; b++) memset(s->local[b], 0, s->granules[b] * sizeof(granule));
 }
 
 void npu_shadow_free(shadow *s) {
   if (!s->launch) return;
-  drop_pages(s);
+  drop_all(s);
   for (uint32_t t = 0; s->gm && t < s->launch->tensor_count; t++) free(s->gm[t].pages);
   free(s->gm);
   for (unsigned b = 0; b < RD_NPU_BUFFERS; b++) free(s->local[b]);

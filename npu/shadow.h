@@ -12,10 +12,11 @@ typedef struct shadow_entry {
   bool write;
 } shadow_entry;
 
-typedef struct granule {
-  uint32_t init; /* byte mask */
+typedef struct granule { /* one cache line */
+  uint32_t init;         /* byte mask */
   uint32_t count;
   shadow_entry entry[GRANULE_ENTRIES];
+  struct granule *more; /* further records, rare */
 } granule;
 
 #define PAGE_GRANULES 256 /* of GM, allocated when first touched */
@@ -30,12 +31,15 @@ typedef struct shadow {
   granule *local[RD_NPU_BUFFERS];
   uint64_t granules[RD_NPU_BUFFERS];
   gm_shadow *gm;
+  bool grown; /* some granule has more records */
 } shadow;
 
 bool npu_shadow_init(shadow *s, const rd_npu_launch *l);
 void npu_shadow_reset(shadow *s);
 void npu_shadow_free(shadow *s);
 granule *npu_shadow_at(shadow *s, unsigned buffer, uint32_t tensor, uint64_t index); /* NULL: no memory */
+/* A free record; NULL: no memory. */
+shadow_entry *npu_shadow_entry(shadow *s, granule *g);
 /* Initialisation of a move's destination becomes that of its source. */
 bool npu_shadow_move(shadow *s, const insn *i, const operand *src, const operand *dst);
 

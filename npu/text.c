@@ -7,7 +7,7 @@
 #include <string.h>
 
 void text_add(text *t, const char *format, ...) {
-  if (!t->data && !t->used) t->ok = true;
+  if (!t->started) t->started = t->ok = true;
   for (int attempt = 0; t->ok && attempt < 2; attempt++) {
     va_list list;
     va_start(list, format);

@@ -325,6 +325,18 @@ static void scalar_orders(rd_npu_core *c, const void *args) {
   copy_gm_to_ubuf(UB(64), GM(0), 1, 1, 0, 0);
   pipe_barrier(PIPE_ALL);
 }
+static void many_records(rd_npu_core *c, const void *args) { /* ten live records in one granule */
+  for (uint32_t w = 0; w < 8; w++) store_ub(F32, UB(4 * w), rd_npu_f32((float)w));
+  EDGE(S, MTE3, 0);
+  copy_ubuf_to_gm(GM(1), UB(0), 1, 1, 0, 0);
+  set_vector_mask(0, 1);
+  if (!BAD || WHICH == 1) EDGE(S, V, 0);
+  ADD(64, 0, 0);
+  if (!BAD || WHICH == 0) EDGE(V, S, 1);
+  EDGE(MTE3, S, 1);
+  store_ub(F32, UB(BAD && WHICH == 1 ? 0 : 4), rd_npu_f32(9.0f)); /* V read word 0 only */
+  pipe_barrier(PIPE_ALL);
+}
 static void scalar_gm(rd_npu_core *c, const void *args) {
   float x = load_gm_float(F32, BAD ? GM(2) : GM(0));
   vector_dup(F32, UB(0), x, 1, 1, 8);
@@ -388,6 +400,8 @@ static const planted cases[] = {
     {"S_V", scalar_orders, COUPLED, RD_NPU_RACE_RAW, "S_V", 1},
     {"V_S", scalar_orders, COUPLED, RD_NPU_RACE_WAR, "V_S", 2},
     {"S_MTE2", scalar_orders, COUPLED, RD_NPU_RACE_WAW, "S_MTE2", 3},
+    {"many records, write", many_records, COUPLED, RD_NPU_RACE_RAW, "S_V", 0},
+    {"many records, read", many_records, COUPLED, RD_NPU_RACE_WAR, "V_S", 1},
     {"scalar GM", scalar_gm, COUPLED, RD_NPU_SCALAR_GM, NULL, 0},
     {"cores write", cores_write, RD_NPU_310P, RD_NPU_COUPLED, 3, RD_NPU_RACE_CORES, NULL, 0},
     {"cores read", cores_read, RD_NPU_310P, RD_NPU_COUPLED, 3, RD_NPU_RACE_CORES, NULL, 0},
