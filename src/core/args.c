@@ -33,7 +33,8 @@ static rd_status take(rdi_call *c, const char *name, const rd_tensor *t, int dty
   return status;
 }
 
-static rd_status must_be_absent(rdi_call *c, const char *name, const rd_tensor *t, const char *why) {
+static rd_status must_be_absent(rdi_call *c, const char *name, const rd_tensor *t,
+                                const char *why) {
   if (t->dtype == RD_ABSENT) return RD_OK;
   return rdi_fail(c->ctx, RD_E_PRESENCE, "%s: must be absent %s", name, why);
 }
@@ -55,8 +56,9 @@ static rd_status check_sequences(rdi_call *c, const rd_sequences *seq) {
   if (seq->batch < 0)
     return rdi_fail(c->ctx, RD_E_SHAPE, "seq.batch: expected at least 0, got %" PRId64, seq->batch);
   if (seq->batch > p->max_batch)
-    return rdi_fail(c->ctx, RD_E_PLAN, "seq.batch: the plan was made for at most %" PRId64
-                    ", got %" PRId64, p->max_batch, seq->batch);
+    return rdi_fail(c->ctx, RD_E_PLAN,
+                    "seq.batch: the plan was made for at most %" PRId64 ", got %" PRId64,
+                    p->max_batch, seq->batch);
   if (p->layout == RD_PACKED) {
     TRY(must_be_absent(c, "seq.lengths", &seq->lengths, "in a packed problem"));
     const int64_t shape[] = {seq->batch + 1};
@@ -64,7 +66,8 @@ static rd_status check_sequences(rdi_call *c, const rd_sequences *seq) {
   }
   TRY(must_be_absent(c, "seq.cu_seqlens", &seq->cu_seqlens, "in a padded problem"));
   const int64_t shape[] = {seq->batch};
-  return take(c, "seq.lengths", &seq->lengths, RDI_DT_INDEX, 1, shape, RDI_CONTIGUOUS | RDI_OPTIONAL);
+  return take(c, "seq.lengths", &seq->lengths, RDI_DT_INDEX, 1, shape,
+              RDI_CONTIGUOUS | RDI_OPTIONAL);
 }
 
 /* The values, once T is known. */
@@ -79,8 +82,10 @@ static rd_status check_lengths(rdi_call *c, const rd_sequences *seq, int64_t T) 
   for (int64_t b = 0; b < seq->batch; b++) {
     const int64_t length = rdi_seq_length(&c->job.seq, b);
     if (length > p->max_tokens)
-      return rdi_fail(c->ctx, RD_E_PLAN, "sequence %" PRId64 ": the plan was made for at most %" PRId64
-                      " tokens, got %" PRId64, b, p->max_tokens, length);
+      return rdi_fail(c->ctx, RD_E_PLAN,
+                      "sequence %" PRId64 ": the plan was made for at most %" PRId64
+                      " tokens, got %" PRId64,
+                      b, p->max_tokens, length);
     if (!c->job.seq.cu && !c->job.seq.lengths) break; /* all the same */
   }
   return RD_OK;
@@ -97,8 +102,8 @@ static rd_status check_raw_gate(rdi_call *c, const rd_activations *act) {
   }
   const int64_t per_channel[] = {p->Hv, p->K};
   TRY(take(c, "A_log", &act->A_log, RDI_DT_F32, 1, per_channel, 0));
-  TRY(take(c, "dt_bias", &act->dt_bias, RDI_DT_F32, p->gate_axis == RD_PER_CHANNEL ? 2 : 1, per_channel,
-           0));
+  TRY(take(c, "dt_bias", &act->dt_bias, RDI_DT_F32, p->gate_axis == RD_PER_CHANNEL ? 2 : 1,
+           per_channel, 0));
   c->job.A_log = act->A_log.data;
   c->job.A_log_stride = act->A_log.stride[0];
   c->job.dt_bias = act->dt_bias.data;
@@ -148,12 +153,13 @@ static rd_status check_pad_slot(rdi_call *c, const char *pool, int64_t slots) {
   const int64_t pad = c->plan->problem.pad_slot;
   if (pad < 0 || pad >= slots) return RD_OK;
   return rdi_fail(c->ctx, RD_E_SLOT_RANGE,
-                  "%s: the pad slot %" PRId64 " must be outside the pool of %" PRId64 " slots", pool, pad,
-                  slots);
+                  "%s: the pad slot %" PRId64 " must be outside the pool of %" PRId64 " slots",
+                  pool, pad, slots);
 }
 
-rd_status rdi_call_slots(rdi_call *c, const rdi_slots_names *names, const rd_slots *slots, int optional,
-                         int per_token, int is_output, const rd_tensor *same, rdi_states *out) {
+rd_status rdi_call_slots(rdi_call *c, const rdi_slots_names *names, const rd_slots *slots,
+                         int optional, int per_token, int is_output, const rd_tensor *same,
+                         rdi_states *out) {
   const rd_problem *p = &c->plan->problem;
   *out = (rdi_states){.dtype = p->state_dtype, .layout = p->state_layout, .name = names->slots};
   if (!slots || slots->pool.dtype == RD_ABSENT) {
@@ -162,14 +168,16 @@ rd_status rdi_call_slots(rdi_call *c, const rdi_slots_names *names, const rd_slo
   }
   const int vk = p->state_layout == RD_STATE_VK;
   const int64_t shape[] = {-1, p->Hv, vk ? p->V : p->K, vk ? p->K : p->V};
-  TRY(take(c, names->pool, &slots->pool, 1 << p->state_dtype, 4, shape, is_output ? RDI_OUTPUT : 0));
+  TRY(take(c, names->pool, &slots->pool, 1 << p->state_dtype, 4, shape,
+           is_output ? RDI_OUTPUT : 0));
   c->entries[c->count - 1].same = same;
   TRY(check_pad_slot(c, names->pool, slots->pool.shape[0]));
   const int packed = p->layout == RD_PACKED;
   const int64_t rows[] = {c->job.seq.B, c->job.seq.T};
   TRY(take(c, names->slots, &slots->slots, RDI_DT_I32, per_token && !packed ? 2 : 1,
            per_token && packed ? rows + 1 : rows, RDI_CONTIGUOUS | RDI_OPTIONAL));
-  /* A pool without slots may have no address, yet is not absent; nothing is read or written there. */
+  /* A pool without slots may have no address, yet is not absent; nothing is read or written there.
+   */
   static const char no_slots[1] = {0};
   out->base = slots->pool.data ? slots->pool.data : (char *)(uintptr_t)no_slots;
   out->slots = slots->pool.shape[0];
@@ -191,12 +199,13 @@ typedef struct record_names {
   const char *u, *k, *decay, *lengths;
 } record_names;
 
-static const record_names new_names = {"records.u", "records.k", "records.decay", "records.lengths"};
+static const record_names new_names = {"records.u", "records.k", "records.decay",
+                                       "records.lengths"};
 static const record_names next_names = {"next.u", "next.k", "next.decay", "next.lengths"};
 
 /* The tensors of records of B sequences; fills recs. C comes from u when negative. */
-static rd_status take_records(rdi_call *c, const record_names *names, const rd_records *r, int64_t B,
-                              int64_t C, int flags, rdi_recs *recs, rd_tensor *lengths) {
+static rd_status take_records(rdi_call *c, const record_names *names, const rd_records *r,
+                              int64_t B, int64_t C, int flags, rdi_recs *recs, rd_tensor *lengths) {
   const rd_problem *p = &c->plan->problem;
   int64_t shape[] = {B, C, p->Hv, p->V};
   TRY(take(c, names->u, &r->u, 1 << p->record_dtype, 4, shape, flags));
@@ -208,9 +217,10 @@ static rd_status take_records(rdi_call *c, const record_names *names, const rd_r
   if (p->gate == RD_GATE_NONE)
     TRY(must_be_absent(c, names->decay, &r->decay, "without a gate"));
   else
-    TRY(take(c, names->decay, &r->decay, 1 << p->decay_dtype, p->gate_axis == RD_PER_CHANNEL ? 4 : 3,
-             shape, flags));
-  if (!r->lengths && B > 0) return rdi_fail(c->ctx, RD_E_NULL, "%s: required, got NULL", names->lengths);
+    TRY(take(c, names->decay, &r->decay, 1 << p->decay_dtype,
+             p->gate_axis == RD_PER_CHANNEL ? 4 : 3, shape, flags));
+  if (!r->lengths && B > 0)
+    return rdi_fail(c->ctx, RD_E_NULL, "%s: required, got NULL", names->lengths);
   *lengths = rd_tensor_contiguous(r->lengths, RD_I32, 1, &B);
   TRY(take(c, names->lengths, lengths, RDI_DT_I32, 1, &B, flags));
   const rd_tensor *from[] = {&r->u, &r->k, &r->decay};
@@ -227,23 +237,26 @@ static rd_status take_records(rdi_call *c, const record_names *names, const rd_r
 static rd_status check_records_struct(rdi_call *c, const char *name, const rd_records *r) {
   if (!r) return rdi_fail(c->ctx, RD_E_NULL, "%s: required, got NULL", name);
   if (r->struct_size == sizeof *r) return RD_OK;
-  return rdi_fail(c->ctx, RD_E_STRUCT_SIZE, "%s.struct_size: expected %zu, got %zu", name, sizeof *r,
-                  r->struct_size);
+  return rdi_fail(c->ctx, RD_E_STRUCT_SIZE, "%s.struct_size: expected %zu, got %zu", name,
+                  sizeof *r, r->struct_size);
 }
 
 rd_status rdi_call_new_records(rdi_call *c, const char *name, rd_records *records) {
   TRY(check_records_struct(c, name, records));
-  TRY(take_records(c, strcmp(name, "next") == 0 ? &next_names : &new_names, records, c->job.seq.B, -1, RDI_OUTPUT, &c->job.next, &c->lengths[0]));
+  TRY(take_records(c, strcmp(name, "next") == 0 ? &next_names : &new_names, records, c->job.seq.B,
+                   -1, RDI_OUTPUT, &c->job.next, &c->lengths[0]));
   for (int64_t b = 0; b < c->job.seq.B; b++) {
     const int64_t length = rdi_seq_length(&c->job.seq, b);
     if (length > c->job.next.C || length > INT32_MAX)
-      return rdi_fail(c->ctx, RD_E_CAPACITY, "%s: sequence %" PRId64 " has %" PRId64
-                      " tokens, the capacity is %" PRId64, name, b, length, c->job.next.C);
+      return rdi_fail(c->ctx, RD_E_CAPACITY,
+                      "%s: sequence %" PRId64 " has %" PRId64 " tokens, the capacity is %" PRId64,
+                      name, b, length, c->job.next.C);
   }
   return RD_OK;
 }
 
-static rd_status check_made(rdi_call *c, const char *name, const rd_records *r, int may_be_consumed) {
+static rd_status check_made(rdi_call *c, const char *name, const rd_records *r,
+                            int may_be_consumed) {
   const rd_problem *p = &c->plan->problem;
   if (r->made.magic != RECORDS_MAGIC)
     return rdi_fail(c->ctx, RD_E_RECORDS, "%s: not filled by a verify", name);
@@ -256,11 +269,16 @@ static rd_status check_made(rdi_call *c, const char *name, const rd_records *r, 
     const char *what;
     int64_t want, got;
   } fields[] = {
-      {"gate kind", gate_kind(p), r->made.gate_kind}, {"head map", p->head_map, r->made.head_map},
-      {"Hk", p->Hk, r->made.Hk},                      {"Hv", p->Hv, r->made.Hv},
-      {"K", p->K, r->made.K},                         {"V", p->V, r->made.V},
-      {"type of u", p->record_dtype, r->u.dtype},     {"type of k", p->record_dtype, r->k.dtype},
-      {"batch", r->made.batch, r->u.shape[0]},        {"C", r->made.C, r->u.shape[1]},
+      {"gate kind", gate_kind(p), r->made.gate_kind},
+      {"head map", p->head_map, r->made.head_map},
+      {"Hk", p->Hk, r->made.Hk},
+      {"Hv", p->Hv, r->made.Hv},
+      {"K", p->K, r->made.K},
+      {"V", p->V, r->made.V},
+      {"type of u", p->record_dtype, r->u.dtype},
+      {"type of k", p->record_dtype, r->k.dtype},
+      {"batch", r->made.batch, r->u.shape[0]},
+      {"C", r->made.C, r->u.shape[1]},
       {"type of decay", p->gate == RD_GATE_NONE ? RD_ABSENT : p->decay_dtype, r->decay.dtype},
   };
   for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
@@ -272,7 +290,8 @@ static rd_status check_made(rdi_call *c, const char *name, const rd_records *r, 
   return RD_OK;
 }
 
-static const record_names old_names = {"records.u", "records.k", "records.decay", "records.lengths"};
+static const record_names old_names = {"records.u", "records.k", "records.decay",
+                                       "records.lengths"};
 static const record_names previous_names = {"previous.u", "previous.k", "previous.decay",
                                             "previous.lengths"};
 
@@ -287,19 +306,22 @@ rd_status rdi_call_old_records(rdi_call *c, const char *name, const rd_records *
     return rdi_fail(c->ctx, RD_E_SHAPE, "%s: expected %" PRId64 " sequences, got %" PRId64, name,
                     c->job.seq.B, B);
   if (B > c->plan->problem.max_batch)
-    return rdi_fail(c->ctx, RD_E_PLAN, "%s: the plan was made for at most %" PRId64
-                    " sequences, got %" PRId64, name, c->plan->problem.max_batch, B);
+    return rdi_fail(c->ctx, RD_E_PLAN,
+                    "%s: the plan was made for at most %" PRId64 " sequences, got %" PRId64, name,
+                    c->plan->problem.max_batch, B);
   TRY(take_records(c, sets_batch ? &old_names : &previous_names, records, B, records->made.C, 0,
                    &c->job.prev, &c->lengths[1]));
   TRY(take(c, "accepted", accepted, RDI_DT_I32, 1, &B, RDI_CONTIGUOUS));
   c->job.accepted = accepted->data;
   for (int64_t b = 0; b < B; b++) {
     if (records->lengths[b] < 0 || records->lengths[b] > records->made.C)
-      return rdi_fail(c->ctx, RD_E_RECORDS, "%s.lengths[%" PRId64 "]: expected 0 to %" PRId64
-                      ", got %" PRId32, name, b, records->made.C, records->lengths[b]);
+      return rdi_fail(c->ctx, RD_E_RECORDS,
+                      "%s.lengths[%" PRId64 "]: expected 0 to %" PRId64 ", got %" PRId32, name, b,
+                      records->made.C, records->lengths[b]);
     if (c->job.accepted[b] < 0 || c->job.accepted[b] > records->lengths[b])
-      return rdi_fail(c->ctx, RD_E_ACCEPTED, "accepted[%" PRId64 "]: expected 0 to %" PRId32
-                      ", got %" PRId32, b, records->lengths[b], c->job.accepted[b]);
+      return rdi_fail(c->ctx, RD_E_ACCEPTED,
+                      "accepted[%" PRId64 "]: expected 0 to %" PRId32 ", got %" PRId32, b,
+                      records->lengths[b], c->job.accepted[b]);
   }
   return RD_OK;
 }

@@ -27,10 +27,11 @@ void rdi_call_add(rdi_call *c, const char *name, const rd_tensor *t, int is_outp
 /* seq: job.seq; with act also T and the activations. */
 rd_status rdi_call_tokens(rdi_call *c, const rd_sequences *seq, const rd_activations *act);
 
-/* slots: [B] per sequence, or per token (padded [B,T], packed [T]). Absent pools leave *out empty when
- * `optional`. The pool joins the alias list; same: a pool it may be, or NULL. */
-rd_status rdi_call_slots(rdi_call *c, const rdi_slots_names *names, const rd_slots *slots, int optional,
-                         int per_token, int is_output, const rd_tensor *same, rdi_states *out);
+/* slots: [B] per sequence, or per token (padded [B,T], packed [T]). Absent pools leave *out empty
+ * when `optional`. The pool joins the alias list; same: a pool it may be, or NULL. */
+rd_status rdi_call_slots(rdi_call *c, const rdi_slots_names *names, const rd_slots *slots,
+                         int optional, int per_token, int is_output, const rd_tensor *same,
+                         rdi_states *out);
 
 /* Records to fill (verify): every length <= C. */
 rd_status rdi_call_new_records(rdi_call *c, const char *name, rd_records *records);

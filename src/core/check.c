@@ -44,7 +44,8 @@ static const char *shape_text(const int64_t *shape, int rank, char *text, size_t
 static rd_status check_shape(rd_context *ctx, const char *name, const rd_tensor *t, int rank,
                              const int64_t *shape) {
   if (t->rank != rank)
-    return rdi_fail(ctx, RD_E_RANK, "%s: expected %d dimensions, got %" PRId32, name, rank, t->rank);
+    return rdi_fail(ctx, RD_E_RANK, "%s: expected %d dimensions, got %" PRId32, name, rank,
+                    t->rank);
   for (int i = 0; i < rank; i++) {
     char want[96];
     if (t->shape[i] < 0)
@@ -59,9 +60,9 @@ static rd_status check_shape(rd_context *ctx, const char *name, const rd_tensor 
   return RD_OK;
 }
 
-/* Elements are distinct when each stride steps over all that lies inside: dimensions taken by rising
- * stride, stride > span of the ones before. This refuses a few interleaved views that happen to be
- * free of overlap; they have no use as outputs. Returns the offending dimension or -1. */
+/* Elements are distinct when each stride steps over all that lies inside: dimensions taken by
+ * rising stride, stride > span of the ones before. This refuses a few interleaved views that happen
+ * to be free of overlap; they have no use as outputs. Returns the offending dimension or -1. */
 static int shares_elements(const rd_tensor *t) {
   int done[RD_MAX_RANK] = {0};
   int64_t span = 0; /* offset of the last element of the dimensions done */
@@ -85,7 +86,8 @@ static rd_status check_strides(rd_context *ctx, const char *name, const rd_tenso
                       t->stride[i]);
   int64_t bytes;
   if (!rdi_tensor_extent(t, &bytes))
-    return rdi_fail(ctx, RD_E_OVERFLOW, "%s: the bytes it spans do not fit the address space", name);
+    return rdi_fail(ctx, RD_E_OVERFLOW, "%s: the bytes it spans do not fit the address space",
+                    name);
   if (rdi_tensor_empty(t)) return RD_OK;
   if (t->shape[last] > 1 && t->stride[last] != 1)
     return rdi_fail(ctx, RD_E_STRIDE, "%s: innermost stride must be 1, got %" PRId64, name,
@@ -96,7 +98,8 @@ static rd_status check_strides(rd_context *ctx, const char *name, const rd_tenso
       if (t->shape[i] == 1) continue;
       if (t->stride[i] != want)
         return rdi_fail(ctx, RD_E_STRIDE,
-                        "%s: must be contiguous: expected stride %d to be %" PRId64 ", got %" PRId64,
+                        "%s: must be contiguous: expected stride %d to be %" PRId64
+                        ", got %" PRId64,
                         name, i, want, t->stride[i]);
       want *= t->shape[i];
     }
@@ -114,8 +117,8 @@ static rd_status check_strides(rd_context *ctx, const char *name, const rd_tenso
   return RD_OK;
 }
 
-rd_status rdi_check_tensor(rd_context *ctx, const char *name, const rd_tensor *t, int dtypes, int rank,
-                           const int64_t *shape, int flags) {
+rd_status rdi_check_tensor(rd_context *ctx, const char *name, const rd_tensor *t, int dtypes,
+                           int rank, const int64_t *shape, int flags) {
   if (!t || t->dtype == RD_ABSENT) {
     if (flags & RDI_OPTIONAL) return RD_OK;
     return rdi_fail(ctx, RD_E_NULL, "%s: required, but absent", name);
@@ -137,8 +140,8 @@ static int64_t index_at(const void *data, int is64, int64_t i) {
   return is64 ? ((const int64_t *)data)[i] : ((const int32_t *)data)[i];
 }
 
-rd_status rdi_check_cu(rd_context *ctx, const char *name, const rd_tensor *cu, int64_t B, int64_t total,
-                       int strict, int exact_end) {
+rd_status rdi_check_cu(rd_context *ctx, const char *name, const rd_tensor *cu, int64_t B,
+                       int64_t total, int strict, int exact_end) {
   const int is64 = cu->dtype == RD_I64;
   int64_t before = index_at(cu->data, is64, 0);
   if (before != 0)
@@ -151,19 +154,21 @@ rd_status rdi_check_cu(rd_context *ctx, const char *name, const rd_tensor *cu, i
     before = now;
   }
   if (before > total || (exact_end && before != total))
-    return rdi_fail(ctx, RD_E_CU_END, "%s[%" PRId64 "]: expected %s%" PRId64 " tokens, got %" PRId64,
-                    name, B, exact_end ? "" : "at most ", total, before);
+    return rdi_fail(ctx, RD_E_CU_END,
+                    "%s[%" PRId64 "]: expected %s%" PRId64 " tokens, got %" PRId64, name, B,
+                    exact_end ? "" : "at most ", total, before);
   return RD_OK;
 }
 
-rd_status rdi_check_range(rd_context *ctx, const char *name, const rd_tensor *t, int64_t lo, int64_t hi,
-                          rd_status code) {
+rd_status rdi_check_range(rd_context *ctx, const char *name, const rd_tensor *t, int64_t lo,
+                          int64_t hi, rd_status code) {
   const int is64 = t->dtype == RD_I64;
   for (int64_t i = 0; i < t->shape[0]; i++) {
     const int64_t x = index_at(t->data, is64, i);
     if (x < lo || x > hi)
-      return rdi_fail(ctx, code, "%s[%" PRId64 "]: expected %" PRId64 " to %" PRId64 ", got %" PRId64,
-                      name, i, lo, hi, x);
+      return rdi_fail(ctx, code,
+                      "%s[%" PRId64 "]: expected %" PRId64 " to %" PRId64 ", got %" PRId64, name, i,
+                      lo, hi, x);
   }
   return RD_OK;
 }
@@ -231,7 +236,8 @@ rd_status rdi_check_scale(rd_context *ctx, const char *name, int none, double sc
   }
   *out = (float)scale;
   if (isfinite(scale) && isfinite(*out)) return RD_OK;
-  return rdi_fail(ctx, RD_E_SCALE, "%s: expected a number that is finite in f32, got %g", name, scale);
+  return rdi_fail(ctx, RD_E_SCALE, "%s: expected a number that is finite in f32, got %g", name,
+                  scale);
 }
 
 rd_status rdi_check_lower_bound(rd_context *ctx, const char *name, double lb, float *out) {
@@ -242,10 +248,11 @@ rd_status rdi_check_lower_bound(rd_context *ctx, const char *name, double lb, fl
 
 rd_status rdi_check_heads(rd_context *ctx, const char *hk_name, int64_t Hk, const char *hv_name,
                           int64_t Hv) {
-  if (Hk < 1) return rdi_fail(ctx, RD_E_HEADS, "%s: expected at least 1, got %" PRId64, hk_name, Hk);
+  if (Hk < 1)
+    return rdi_fail(ctx, RD_E_HEADS, "%s: expected at least 1, got %" PRId64, hk_name, Hk);
   if (Hv >= Hk && Hv % Hk == 0) return RD_OK;
-  return rdi_fail(ctx, RD_E_HEADS, "%s: expected a multiple of %s = %" PRId64 ", got %" PRId64, hv_name,
-                  hk_name, Hk, Hv);
+  return rdi_fail(ctx, RD_E_HEADS, "%s: expected a multiple of %s = %" PRId64 ", got %" PRId64,
+                  hv_name, hk_name, Hk, Hv);
 }
 
 rdi_view rdi_view_of(const rd_tensor *t, int b, int tt, int h) {

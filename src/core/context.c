@@ -15,8 +15,8 @@
 
 enum { ALIGN = 64, MAX_THREADS = 1024 };
 
-/* The arena is one block. What does not fit comes from further blocks that live until the call's end,
- * when they are merged into the first. */
+/* The arena is one block. What does not fit comes from further blocks that live until the call's
+ * end, when they are merged into the first. */
 typedef struct block {
   struct block *next;
   size_t size;
@@ -65,7 +65,8 @@ static void arena_restart(rd_context *ctx) {
   ctx->current_used = 0;
 }
 
-/* The first block becomes `size` bytes; on failure everything is as before. Nothing may be taken. */
+/* The first block becomes `size` bytes; on failure everything is as before. Nothing may be taken.
+ */
 static int arena_grow(rd_context *ctx, size_t size) {
   char *bigger = ctx_alloc(ctx, size);
   if (!bigger) return 0;
@@ -188,8 +189,8 @@ rd_status rdi_execute(rd_context *ctx, rd_slice_fn fn, void *arg, int64_t n) {
   }
   const int code = ctx->executor.run(ctx->executor.self, run_slice, &call, n);
   if (code == 0) return RD_OK;
-  return rdi_fail(ctx, RD_E_EXECUTOR, "executor: run() of %" PRId64 " slices returned %d, expected 0",
-                  n, code);
+  return rdi_fail(ctx, RD_E_EXECUTOR,
+                  "executor: run() of %" PRId64 " slices returned %d, expected 0", n, code);
 }
 
 /* ---------------------------------------------------------------- life ------------------------ */

@@ -6,9 +6,9 @@
 #include "kernels/kernel.h"
 
 /* One call at a time: enter at the top of every public call, leave with its status at every return.
- * enter clears the message and sets the canonical FP environment (so that also the rounding of scale
- * and the like is ours), leave restores the caller's; enter fails with RD_E_NULL (no message) or
- * RD_E_BUSY (message untouched), and then there is nothing to leave. */
+ * enter clears the message and sets the canonical FP environment (so that also the rounding of
+ * scale and the like is ours), leave restores the caller's; enter fails with RD_E_NULL (no message)
+ * or RD_E_BUSY (message untouched), and then there is nothing to leave. */
 rd_status rdi_enter(rd_context *ctx);
 rd_status rdi_leave(rd_context *ctx, rd_status status);
 
@@ -22,10 +22,10 @@ const rd_allocator *rdi_context_allocator(const rd_context *ctx);
 int rdi_context_forced(const rd_context *ctx);
 uint32_t rdi_context_isa(const rd_context *ctx); /* the mask in force: usable and allowed */
 
-/* Scratch for this call out of the grow-only arena, 64-byte aligned; requests of one call follow each
- * other and stay where they are until rdi_leave. need(bytes) makes sure that the next takes of `bytes`
- * in total (each rounded up to 64) cannot fail: ask before the first write. A call that had to grow
- * the arena more than once leaves it in one piece, so its next run allocates nothing.
+/* Scratch for this call out of the grow-only arena, 64-byte aligned; requests of one call follow
+ * each other and stay where they are until rdi_leave. need(bytes) makes sure that the next takes of
+ * `bytes` in total (each rounded up to 64) cannot fail: ask before the first write. A call that had
+ * to grow the arena more than once leaves it in one piece, so its next run allocates nothing.
  * RD_E_NOMEM and RD_E_OVERFLOW with a message; take returns NULL then. */
 rd_status rdi_scratch_need(rd_context *ctx, size_t bytes);
 void *rdi_scratch_take(rd_context *ctx, size_t bytes);

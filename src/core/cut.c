@@ -4,8 +4,8 @@
 #include "util/checked.h"
 
 enum {
-  /* State elements (times tokens) worth waking a thread for: about four heads of 128 x 128, one token,
-   * three microseconds. */
+  /* State elements (times tokens) worth waking a thread for: about four heads of 128 x 128, one
+   * token, three microseconds. */
   SLICE_WORK = 65536
 };
 

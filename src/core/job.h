@@ -1,6 +1,6 @@
 /* A job: one call of one verb, fully validated and resolved to pointers and strides. Public verbs
- * (verbs.c) and named operators (src/operators) validate under their own parameter names, fill a job
- * and hand it to rdi_run(); nothing below this line checks a user's argument again. */
+ * (verbs.c) and named operators (src/operators) validate under their own parameter names, fill a
+ * job and hand it to rdi_run(); nothing below this line checks a user's argument again. */
 #ifndef RDI_CORE_JOB_H
 #define RDI_CORE_JOB_H
 
@@ -46,7 +46,7 @@ typedef struct rdi_seqs {
   int32_t is64;
 } rdi_seqs;
 
-int64_t rdi_seq_start(const rdi_seqs *s, int64_t b);  /* first token (0 when padded) */
+int64_t rdi_seq_start(const rdi_seqs *s, int64_t b); /* first token (0 when padded) */
 int64_t rdi_seq_length(const rdi_seqs *s, int64_t b);
 
 /* The problem's numbers as the kernels want them: rounded once to f32. */
@@ -63,30 +63,31 @@ typedef struct rdi_math {
 } rdi_math;
 
 typedef enum rdi_verb {
-  RDI_PREFILL = 1,  /* initial -> final, out */
-  RDI_DECODE,       /* as prefill, with snapshots */
-  RDI_VERIFY,       /* initial read-only, out, next records */
-  RDI_COMMIT,       /* initial -> final by `prev` records; also materialize */
+  RDI_PREFILL = 1, /* initial -> final, out */
+  RDI_DECODE,      /* as prefill, with snapshots */
+  RDI_VERIFY,      /* initial read-only, out, next records */
+  RDI_COMMIT,      /* initial -> final by `prev` records; also materialize */
   RDI_COMMIT_VERIFY
 } rdi_verb;
 
 typedef struct rdi_job {
   rdi_verb verb;
   rdi_math m;
-  rdi_seqs seq;             /* COMMIT: only B is used */
+  rdi_seqs seq; /* COMMIT: only B is used */
   rdi_view q, k, v, g, beta, out;
-  const float *A_log;       /* [Hv], A_log_stride apart */
+  const float *A_log; /* [Hv], A_log_stride apart */
   int64_t A_log_stride;
-  const float *dt_bias;     /* head stride dt_stride; K contiguous per channel */
+  const float *dt_bias; /* head stride dt_stride; K contiguous per channel */
   int64_t dt_stride;
-  rdi_states initial, final, snapshots; /* snapshots.index is per token: [b*T+t], or [start+t] packed */
+  rdi_states initial, final,
+      snapshots; /* snapshots.index is per token: [b*T+t], or [start+t] packed */
   rdi_recs prev, next;
-  const int32_t *accepted;  /* per sequence */
-  int32_t block_num;        /* 0, or AI cores the work is cut for (2 vector cores each) */
+  const int32_t *accepted; /* per sequence */
+  int32_t block_num;       /* 0, or AI cores the work is cut for (2 vector cores each) */
 } rdi_job;
 
-/* Runs the job on the context's executor. The context is already entered (rdi_enter). Returns RD_OK,
- * RD_E_NOMEM, RD_E_OVERFLOW or RD_E_EXECUTOR; NOMEM and OVERFLOW come before any write. */
+/* Runs the job on the context's executor. The context is already entered (rdi_enter). Returns
+ * RD_OK, RD_E_NOMEM, RD_E_OVERFLOW or RD_E_EXECUTOR; NOMEM and OVERFLOW come before any write. */
 rd_status rdi_run(rd_context *ctx, const rdi_job *job);
 
 #endif

@@ -27,7 +27,8 @@ static int dot_ok(void) {
   for (uint32_t i = 0; i < 16; i++) {
     const uint32_t sign = i % 3 == 1 ? 0x80000000u : 0u;
     va[i] = rdi_f32_from_bits(0x3f800000u | (i * 2654435761u + 12345u) >> 9);
-    vb[i] = rdi_f32_from_bits((sign | 0x3f000000u) + ((i % 4) << 23 | (i * 2246822519u + 197975u) >> 9));
+    vb[i] = rdi_f32_from_bits((sign | 0x3f000000u) +
+                              ((i % 4) << 23 | (i * 2246822519u + 197975u) >> 9));
   }
   for (int i = 0; i < 16; i++) a[i] = va[i], b[i] = vb[i];
   return rdi_f32_bits(rdi_dot16(a, b, 16)) == 0x420a86a9u; /* other orders and fused sums: ...aa */
@@ -47,4 +48,6 @@ static int exp_ok(void) {
   return 1;
 }
 
-int rdi_known_answers(void) { return FLT_EVAL_METHOD == 0 && rounding_ok() && dot_ok() && exp_ok(); }
+int rdi_known_answers(void) {
+  return FLT_EVAL_METHOD == 0 && rounding_ok() && dot_ok() && exp_ok();
+}

@@ -8,8 +8,9 @@
 /* Snapshots longer than this are no decode; their first call grows the arena itself. */
 enum { SNAPSHOT_TOKENS = 64 };
 
-/* Scratch of the largest verb: the slices of a run at every cut that may occur, before it the sets of
- * slots of the checks. Smaller batches make more row blocks of fewer rows, never larger lanes. */
+/* Scratch of the largest verb: the slices of a run at every cut that may occur, before it the sets
+ * of slots of the checks. Smaller batches make more row blocks of fewer rows, never larger lanes.
+ */
 static int scratch_of(const rd_problem *p, const rdi_kernels *k, int64_t threads, size_t *bytes) {
   const int64_t slices = threads == 1 ? 1 : RDI_SLICES_PER_THREAD * threads;
   int64_t tokens;
@@ -30,7 +31,8 @@ static rd_status make_info(rd_context *ctx, rd_plan *plan) {
   rdi_cut cut;
   if (!rdi_cut_make(&cut, info->threads, info->threads, INT64_MAX, p->max_batch, p->Hv, p->V) ||
       !scratch_of(p, k, info->threads, &info->scratch_bytes))
-    return rdi_fail(ctx, RD_E_OVERFLOW, "problem.max_batch: the work or its scratch does not fit 64 bits");
+    return rdi_fail(ctx, RD_E_OVERFLOW,
+                    "problem.max_batch: the work or its scratch does not fit 64 bits");
   info->row_block = cut.row_block;
   info->work_items = cut.items;
   info->rows_kernel = k->rows_name;
@@ -60,8 +62,7 @@ static rd_status create(rd_context *ctx, const rd_problem *problem, rd_plan **ou
   if (status == RD_OK) status = rdi_scratch_need(ctx, made.info.scratch_bytes);
   if (status != RD_OK) return status;
   rd_plan *plan = made.allocator.alloc(made.allocator.self, sizeof *plan, _Alignof(max_align_t));
-  if (!plan)
-    return rdi_fail(ctx, RD_E_NOMEM, "plan: the allocator has no %zu bytes", sizeof *plan);
+  if (!plan) return rdi_fail(ctx, RD_E_NOMEM, "plan: the allocator has no %zu bytes", sizeof *plan);
   *plan = made;
   *out = plan;
   return RD_OK;

@@ -18,8 +18,8 @@
     if (status_ != RD_OK) return status_;                                                          \
   } while (0)
 
-/* From here on a pool starts on a huge page and asks for more of them: with 4 KiB pages the walk over
- * page tables costs up to half of the bandwidth. */
+/* From here on a pool starts on a huge page and asks for more of them: with 4 KiB pages the walk
+ * over page tables costs up to half of the bandwidth. */
 enum { HUGE_PAGE = 2 << 20, HUGE_POOL = 4 << 20 };
 
 static size_t pool_alignment(size_t bytes) { return bytes >= HUGE_POOL ? HUGE_PAGE : 64; }
@@ -43,7 +43,8 @@ static rd_status check_pool(rd_context *ctx, const char *name, const rd_tensor *
   return check_dim(ctx, name, pool->shape[3]);
 }
 
-static rd_status check_slot(rd_context *ctx, const char *name, const rd_tensor *pool, int64_t slot) {
+static rd_status check_slot(rd_context *ctx, const char *name, const rd_tensor *pool,
+                            int64_t slot) {
   if (slot >= 0 && slot < pool->shape[0]) return RD_OK;
   return rdi_fail(ctx, RD_E_SLOT_RANGE, "%s: expected 0 to %" PRId64 ", got %" PRId64, name,
                   pool->shape[0] - 1, slot);
@@ -75,8 +76,10 @@ static rd_status pool_alloc(rd_context *ctx, int64_t slots, int64_t Hv, int64_t 
                             rd_state_layout layout, rd_dtype dtype, rd_tensor *pool) {
   TRY(check_layout(ctx, "layout", layout));
   if (dtype != RD_F32 && dtype != RD_F16 && dtype != RD_BF16)
-    return rdi_fail(ctx, RD_E_DTYPE, "dtype: expected f32, f16 or bf16, got %s", rdi_dtype_name(dtype));
-  if (slots < 1) return rdi_fail(ctx, RD_E_SHAPE, "slots: expected at least 1, got %" PRId64, slots);
+    return rdi_fail(ctx, RD_E_DTYPE, "dtype: expected f32, f16 or bf16, got %s",
+                    rdi_dtype_name(dtype));
+  if (slots < 1)
+    return rdi_fail(ctx, RD_E_SHAPE, "slots: expected at least 1, got %" PRId64, slots);
   if (Hv < 1) return rdi_fail(ctx, RD_E_HEADS, "Hv: expected at least 1, got %" PRId64, Hv);
   TRY(check_dim(ctx, "V", V));
   TRY(check_dim(ctx, "K", K));
@@ -89,7 +92,8 @@ static rd_status pool_alloc(rd_context *ctx, int64_t slots, int64_t Hv, int64_t 
     return rdi_fail(ctx, RD_E_OVERFLOW, "slots: the bytes of the pool do not fit 64 bits");
   const rd_allocator *allocator = rdi_context_allocator(ctx);
   void *data = allocator->alloc(allocator->self, (size_t)bytes, pool_alignment((size_t)bytes));
-  if (!data) return rdi_fail(ctx, RD_E_NOMEM, "pool: the allocator has no %" PRId64 " bytes", bytes);
+  if (!data)
+    return rdi_fail(ctx, RD_E_NOMEM, "pool: the allocator has no %" PRId64 " bytes", bytes);
 #ifdef MADV_HUGEPAGE
   /* Advice only: a system without huge pages gives the same bytes. */
   if (bytes >= HUGE_POOL) (void)madvise(data, (size_t)bytes & ~(size_t)4095, MADV_HUGEPAGE);
@@ -128,7 +132,8 @@ static rd_status pool_reset(rd_context *ctx, const rd_tensor *pool, int64_t slot
   TRY(check_pool(ctx, "pool", pool, RDI_OUTPUT));
   TRY(check_slot(ctx, "slot", pool, slot));
   for (int64_t h = 0; h < pool->shape[1]; h++)
-    for (int64_t r = 0; r < pool->shape[2]; r++) memset(row_at(pool, slot, h, r), 0, row_bytes(pool));
+    for (int64_t r = 0; r < pool->shape[2]; r++)
+      memset(row_at(pool, slot, h, r), 0, row_bytes(pool));
   return RD_OK;
 }
 
@@ -203,14 +208,15 @@ static rd_status pool_convert(rd_context *ctx, const rd_tensor *src, rd_state_la
 rd_status rd_pool_convert(rd_context *ctx, const rd_tensor *src, rd_state_layout src_layout,
                           const rd_tensor *dst, rd_state_layout dst_layout) {
   const rd_status status = rdi_enter(ctx);
-  return status != RD_OK ? status : rdi_leave(ctx, pool_convert(ctx, src, src_layout, dst, dst_layout));
+  return status != RD_OK ? status
+                         : rdi_leave(ctx, pool_convert(ctx, src, src_layout, dst, dst_layout));
 }
 
 /* ---------------------------------------------------------------- files of one slot ----------- */
 
-/* Little-endian: 8 bytes of name, version, header bytes, dtype, layout (u32 each), Hv, rows, columns
- * (i64), payload bytes, checksum (u64); then the rows of all heads, packed. The checksum covers all
- * but itself. */
+/* Little-endian: 8 bytes of name, version, header bytes, dtype, layout (u32 each), Hv, rows,
+ * columns (i64), payload bytes, checksum (u64); then the rows of all heads, packed. The checksum
+ * covers all but itself. */
 enum { HEADER = 64, VERSION = 1, CHECKSUM_AT = 56 };
 static const char name_of_format[8] = {'r', 'd', 's', 't', 'a', 't', 'e', 0};
 
@@ -252,7 +258,8 @@ static rd_status slot_bytes(rd_context *ctx, const rd_tensor *pool, size_t *byte
   return RD_OK;
 }
 
-static void make_header(unsigned char *h, const rd_tensor *pool, rd_state_layout layout, size_t bytes) {
+static void make_header(unsigned char *h, const rd_tensor *pool, rd_state_layout layout,
+                        size_t bytes) {
   memcpy(h, name_of_format, sizeof name_of_format);
   put(h + 8, VERSION, 4);
   put(h + 12, HEADER, 4);
@@ -262,8 +269,9 @@ static void make_header(unsigned char *h, const rd_tensor *pool, rd_state_layout
   put(h + 48, bytes - HEADER, 8);
 }
 
-static rd_status check_file(rd_context *ctx, const rd_tensor *pool, rd_state_layout layout, int64_t slot,
-                            const void *buffer, size_t bytes, int flags, size_t *need) {
+static rd_status check_file(rd_context *ctx, const rd_tensor *pool, rd_state_layout layout,
+                            int64_t slot, const void *buffer, size_t bytes, int flags,
+                            size_t *need) {
   TRY(check_layout(ctx, "layout", layout));
   TRY(check_pool(ctx, "pool", pool, flags));
   TRY(check_slot(ctx, "slot", pool, slot));
@@ -278,8 +286,8 @@ static rd_status check_file(rd_context *ctx, const rd_tensor *pool, rd_state_lay
   return RD_OK;
 }
 
-static rd_status pool_save(rd_context *ctx, const rd_tensor *pool, rd_state_layout layout, int64_t slot,
-                           void *buffer, size_t bytes) {
+static rd_status pool_save(rd_context *ctx, const rd_tensor *pool, rd_state_layout layout,
+                           int64_t slot, void *buffer, size_t bytes) {
   size_t need;
   TRY(check_file(ctx, pool, layout, slot, buffer, bytes, 0, &need));
   unsigned char *at = buffer, *payload = at + HEADER, *to = payload;
@@ -291,8 +299,8 @@ static rd_status pool_save(rd_context *ctx, const rd_tensor *pool, rd_state_layo
   return RD_OK;
 }
 
-static rd_status pool_load(rd_context *ctx, const rd_tensor *pool, rd_state_layout layout, int64_t slot,
-                           const void *buffer, size_t bytes) {
+static rd_status pool_load(rd_context *ctx, const rd_tensor *pool, rd_state_layout layout,
+                           int64_t slot, const void *buffer, size_t bytes) {
   size_t need;
   TRY(check_file(ctx, pool, layout, slot, buffer, bytes, RDI_OUTPUT, &need));
   const unsigned char *at = buffer, *from = at + HEADER;
@@ -301,16 +309,17 @@ static rd_status pool_load(rd_context *ctx, const rd_tensor *pool, rd_state_layo
   static const struct {
     const char *what;
     int at, bytes;
-  } fields[] = {{"version", 8, 4}, {"header size", 12, 4}, {"dtype", 16, 4}, {"layout", 20, 4},
-                {"heads", 24, 8},  {"rows", 32, 8},        {"columns", 40, 8}, {"payload bytes", 48, 8}};
+  } fields[] = {{"version", 8, 4},  {"header size", 12, 4},  {"dtype", 16, 4},
+                {"layout", 20, 4},  {"heads", 24, 8},        {"rows", 32, 8},
+                {"columns", 40, 8}, {"payload bytes", 48, 8}};
   if (memcmp(at, want, sizeof name_of_format))
     return rdi_fail(ctx, RD_E_BUFFER, "buffer: not a saved slot");
   for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
     const uint64_t expected = get(want + fields[i].at, fields[i].bytes);
     const uint64_t got = get(at + fields[i].at, fields[i].bytes);
     if (expected != got)
-      return rdi_fail(ctx, RD_E_BUFFER, "buffer: expected %s %" PRIu64 ", got %" PRIu64, fields[i].what,
-                      expected, got);
+      return rdi_fail(ctx, RD_E_BUFFER, "buffer: expected %s %" PRIu64 ", got %" PRIu64,
+                      fields[i].what, expected, got);
   }
   if (get(at + CHECKSUM_AT, 8) != checksum(checksum(0, at, CHECKSUM_AT), from, need - HEADER))
     return rdi_fail(ctx, RD_E_BUFFER, "buffer: the checksum does not match, the bytes are damaged");

@@ -53,7 +53,8 @@ static rd_status check_enums(rd_context *ctx, const rd_problem *p) {
   };
   for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
     if (fields[i].value < fields[i].lo || fields[i].value > fields[i].hi)
-      return rdi_fail(ctx, RD_E_ENUM, "problem.%s: expected %" PRId64 " to %" PRId64 ", got %" PRId64,
+      return rdi_fail(ctx, RD_E_ENUM,
+                      "problem.%s: expected %" PRId64 " to %" PRId64 ", got %" PRId64,
                       fields[i].name, fields[i].lo, fields[i].hi, fields[i].value);
   return RD_OK;
 }
@@ -65,7 +66,8 @@ static rd_status check_dtypes(rd_context *ctx, const rd_problem *p) {
     int set;
   } fields[] = {
       {"qkv_dtype", "f32, f16 or bf16", p->qkv_dtype, RDI_DT_FLOAT},
-      {"gate_dtype", "f32, f16 or bf16", p->gate == RD_GATE_NONE ? RD_F32 : p->gate_dtype, RDI_DT_FLOAT},
+      {"gate_dtype", "f32, f16 or bf16", p->gate == RD_GATE_NONE ? RD_F32 : p->gate_dtype,
+       RDI_DT_FLOAT},
       {"beta_dtype", "f32, f16 or bf16", p->beta_dtype, RDI_DT_FLOAT},
       {"out_dtype", "f32, f16 or bf16", p->out_dtype, RDI_DT_FLOAT},
       {"state_dtype", "f32, f16 or bf16", p->state_dtype, RDI_DT_FLOAT},
@@ -83,9 +85,11 @@ static rd_status check_sizes(rd_context *ctx, const rd_problem *p) {
   const rd_status status = rdi_check_heads(ctx, "problem.Hk", p->Hk, "problem.Hv", p->Hv);
   if (status != RD_OK) return status;
   if (p->K < 1 || p->K > RDI_MAX_DIM)
-    return rdi_fail(ctx, RD_E_SHAPE, "problem.K: expected 1 to %d, got %" PRId64, RDI_MAX_DIM, p->K);
+    return rdi_fail(ctx, RD_E_SHAPE, "problem.K: expected 1 to %d, got %" PRId64, RDI_MAX_DIM,
+                    p->K);
   if (p->V < 1 || p->V > RDI_MAX_DIM)
-    return rdi_fail(ctx, RD_E_SHAPE, "problem.V: expected 1 to %d, got %" PRId64, RDI_MAX_DIM, p->V);
+    return rdi_fail(ctx, RD_E_SHAPE, "problem.V: expected 1 to %d, got %" PRId64, RDI_MAX_DIM,
+                    p->V);
   if (p->max_batch < 0)
     return rdi_fail(ctx, RD_E_SHAPE, "problem.max_batch: expected at least 0, got %" PRId64,
                     p->max_batch);

@@ -13,8 +13,8 @@ static const char *record_at(const rdi_record_view *v, int64_t b, int64_t i, int
   return rdi_at(v->base, b * v->sb + i * v->st + h * v->sh, v->dtype);
 }
 
-/* k and decay of records i .. i+n-1 as operands, pads +0. A lane keeps what it holds: row blocks and
- * row groups of one head ask for the same again. */
+/* k and decay of records i .. i+n-1 as operands, pads +0. A lane keeps what it holds: row blocks
+ * and row groups of one head ask for the same again. */
 static void load_operands(const rdi_item *it, int64_t i, int64_t n) {
   rdi_lane *lane = it->lane;
   if (lane->held_b == it->b && lane->held_h == it->h && lane->held_i == i) return;
@@ -46,8 +46,8 @@ static const float *load_u(const rdi_item *it, int64_t i, int64_t n, int64_t r, 
   }
   *stride = it->lane->Rp;
   for (int64_t t = 0; t < n; t++)
-    it->k->widen(it->lane->pu + t * it->lane->Rp, first + t * u->st * (int64_t)rd_dtype_size(u->dtype),
-                 u->dtype, R);
+    it->k->widen(it->lane->pu + t * it->lane->Rp,
+                 first + t * u->st * (int64_t)rd_dtype_size(u->dtype), u->dtype, R);
   return it->lane->pu;
 }
 

@@ -54,7 +54,8 @@ static size_t lane_layout(rdi_lane *lane, char *memory, const rdi_kernels *k, in
   return at;
 }
 
-int rdi_run_scratch(const rdi_kernels *k, int64_t slices, int64_t row_block, int64_t K, size_t *bytes) {
+int rdi_run_scratch(const rdi_kernels *k, int64_t slices, int64_t row_block, int64_t K,
+                    size_t *bytes) {
   rdi_lane lane;
   const size_t starts = ((size_t)(slices + 1) * sizeof(int64_t) + 63) & ~(size_t)63;
   return rdi_mulsz((size_t)slices, lane_layout(&lane, NULL, k, row_block, K), bytes) &&
@@ -87,7 +88,8 @@ static void run_slice(void *arg, int64_t slice) {
   const rdi_job *job = x->job;
   const int64_t end = x->start[slice + 1];
   rdi_lane lane;
-  (void)lane_layout(&lane, x->lanes + (size_t)slice * x->lane_bytes, x->k, x->cut.row_block, job->m.K);
+  (void)lane_layout(&lane, x->lanes + (size_t)slice * x->lane_bytes, x->k, x->cut.row_block,
+                    job->m.K);
   rdi_item it = {.job = job, .k = x->k, .lane = &lane}, following = it;
   if (x->start[slice] < end) place_item(&following, &x->cut, x->start[slice]);
   for (int64_t i = x->start[slice]; i < end; i++) {
@@ -121,14 +123,18 @@ static int64_t work_of(const rdi_job *job) {
 
 rd_status rdi_run(rd_context *ctx, const rdi_job *job) {
   /* No tokens and no state to pass through: B itself may be any number then. */
-  if (job->seq.B == 0 || (job->verb != RDI_COMMIT && !job->seq.cu && job->seq.T == 0 && !job->final.base))
+  if (job->seq.B == 0 ||
+      (job->verb != RDI_COMMIT && !job->seq.cu && job->seq.T == 0 && !job->final.base))
     return RD_OK;
   const int64_t threads = rd_context_threads(ctx);
   const int64_t cores = job->block_num ? 2 * (int64_t)job->block_num : threads;
   const int forced = job->block_num != 0 || rdi_context_forced(ctx);
   run x = {.job = job, .k = rdi_context_kernels(ctx)};
   size_t bytes;
-  if (!rdi_cut_make(&x.cut, threads, cores, forced ? INT64_MAX : threads > 1 ? work_of(job) : 0,
+  if (!rdi_cut_make(&x.cut, threads, cores,
+                    forced        ? INT64_MAX
+                    : threads > 1 ? work_of(job)
+                                  : 0,
                     job->seq.B, job->m.Hv, job->m.V) ||
       !rdi_run_scratch(x.k, x.cut.slices, x.cut.row_block, job->m.K, &bytes))
     return rdi_fail(ctx, RD_E_OVERFLOW, "batch: sequences times heads do not fit 64 bits");

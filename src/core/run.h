@@ -5,11 +5,12 @@
 #include "core/job.h"
 #include "kernels/kernel.h"
 
-/* Rows that are worked on together while they are in the first-level cache (32 x 128 floats = 16 KiB).
- * A multiple of every kernel's lanes. */
+/* Rows that are worked on together while they are in the first-level cache (32 x 128 floats = 16
+ * KiB). A multiple of every kernel's lanes. */
 enum { RDI_SUB_ROWS = 32 };
 
-/* ---- the cut: items are (sequence, value head, row block) in this order; slices are runs of items */
+/* ---- the cut: items are (sequence, value head, row block) in this order; slices are runs of items
+ */
 typedef struct rdi_cut {
   int64_t row_block; /* rows of an item; the last block of a head may be shorter */
   int64_t blocks;    /* per head */
@@ -17,9 +18,9 @@ typedef struct rdi_cut {
   int64_t slices;
 } rdi_cut;
 
-/* At most RDI_SLICES_PER_THREAD slices for each of `threads`, and no more than `work` (state elements
- * visited, tokens included) is worth; heads are cut into row blocks when there are fewer than two per
- * core. Returns 0 when the counts do not fit. */
+/* At most RDI_SLICES_PER_THREAD slices for each of `threads`, and no more than `work` (state
+ * elements visited, tokens included) is worth; heads are cut into row blocks when there are fewer
+ * than two per core. Returns 0 when the counts do not fit. */
 enum { RDI_SLICES_PER_THREAD = 4 };
 int rdi_cut_make(rdi_cut *cut, int64_t threads, int64_t cores, int64_t work, int64_t B, int64_t Hv,
                  int64_t V);
@@ -36,15 +37,16 @@ typedef struct rdi_lane {
   float *tile;                        /* the running state of an item */
   float *stage;                       /* [SUB_ROWS][Kp], native */
   float *rows;                        /* what rows_scratch asked for */
-  /* FAST only, else NULL: operands of kernels/fast.h (kh of a whole verify), u of its tokens, the state
-   * in native rows, what spread_scratch asked for */
+  /* FAST only, else NULL: operands of kernels/fast.h (kh of a whole verify), u of its tokens, the
+   * state in native rows, what spread_scratch asked for */
   float *kh, *kf, *qf, *P, *ck, *cq, *past_u, *flat, *spread;
   int64_t Rp;
-  int64_t held_b, held_h, held_i;     /* record operands in pk and pa: whose, from which token on */
+  int64_t held_b, held_h, held_i; /* record operands in pk and pa: whose, from which token on */
 } rdi_lane;
 
 /* Arena bytes of a run with that cut. Returns 0 when they do not fit. */
-int rdi_run_scratch(const rdi_kernels *k, int64_t slices, int64_t row_block, int64_t K, size_t *bytes);
+int rdi_run_scratch(const rdi_kernels *k, int64_t slices, int64_t row_block, int64_t K,
+                    size_t *bytes);
 
 /* ---- states */
 typedef struct rdi_rows_at { /* row r of a located head block, at p; NULL: no such state */
@@ -69,8 +71,8 @@ void rdi_store_native(const rdi_kernels *k, rdi_rows_at dst, const float *src, i
 /* The same for a tile of the kernel's kind (R <= SUB_ROWS; stage: scratch). src.p NULL: zeros. */
 void rdi_load_tile(const rdi_kernels *k, float *tile, float *stage, rdi_rows_at src, int64_t R,
                    int64_t K, int64_t Kp);
-void rdi_store_tile(const rdi_kernels *k, rdi_rows_at dst, const float *tile, float *stage, int64_t R,
-                    int64_t K, int64_t Kp);
+void rdi_store_tile(const rdi_kernels *k, rdi_rows_at dst, const float *tile, float *stage,
+                    int64_t R, int64_t K, int64_t Kp);
 /* dst := src without arithmetic when both are of one kind, else converted; src.p NULL: zeros. */
 void rdi_copy_rows(const rdi_kernels *k, rdi_rows_at dst, rdi_rows_at src, float *stage, int64_t R,
                    int64_t K, int64_t Kp);
@@ -80,14 +82,15 @@ typedef struct rdi_item {
   const rdi_job *job;
   const rdi_kernels *k;
   rdi_lane *lane;
-  int64_t b, h, r, R;      /* sequence, value head, first row, rows */
-  int64_t start, length;   /* tokens of the sequence */
-  rdi_rows_at src, dst;    /* initial and final */
-  const float *next;       /* state of the next item, to prefetch */
+  int64_t b, h, r, R;    /* sequence, value head, first row, rows */
+  int64_t start, length; /* tokens of the sequence */
+  rdi_rows_at src, dst;  /* initial and final */
+  const float *next;     /* state of the next item, to prefetch */
 } rdi_item;
 
 /* ---- a block of at most RDI_TOKENS tokens of an item */
-typedef struct rdi_block { /* tokens [t, t+n) of the sequence, with rows of v, u, o from the item's first */
+typedef struct rdi_block { /* tokens [t, t+n) of the sequence, with rows of v, u, o from the item's
+                              first */
   int64_t t, n;
   const float *v;
   float *u, *o;
@@ -99,15 +102,15 @@ rdi_block rdi_open_block(const rdi_item *it, int64_t t, int64_t n);
 /* Narrows what was not written in place, and writes k and decay once per head. */
 void rdi_close_block(const rdi_item *it, const rdi_block *blk);
 /* Tokens [s, s+n) of the block, R rows from row r of the item on. */
-rdi_rows_args rdi_block_rows(const rdi_item *it, const rdi_block *blk, int64_t s, int64_t n, int64_t r,
-                             int64_t R);
+rdi_rows_args rdi_block_rows(const rdi_item *it, const rdi_block *blk, int64_t s, int64_t n,
+                             int64_t r, int64_t R);
 
 /* ---- FAST */
 /* Whether the item's tokens run FAST; if so, does it all (out, state to dst, records). */
 int rdi_fast_item(const rdi_item *it, rdi_rows_at dst);
 
-void rdi_tokens_item(const rdi_item *it);                  /* prefill, decode, verify, commit_verify */
-void rdi_replay_item(const rdi_item *it);                  /* commit, materialize */
+void rdi_tokens_item(const rdi_item *it); /* prefill, decode, verify, commit_verify */
+void rdi_replay_item(const rdi_item *it); /* commit, materialize */
 void rdi_replay_rows(const rdi_item *it, int64_t m, int64_t r, int64_t R); /* rows [r, r+R) of it */
 /* +0 into the item's columns of output rows [from, to) of its sequence. */
 void rdi_zero_out(const rdi_item *it, int64_t from, int64_t to);

@@ -1,6 +1,6 @@
-/* Slots: in range, written once, and not read by one sequence while another writes. The set of written
- * slots is a bitmap when the pool is not much larger than the batch, else a sorted list, so that the
- * cost follows the batch and not the pool. */
+/* Slots: in range, written once, and not read by one sequence while another writes. The set of
+ * written slots is a bitmap when the pool is not much larger than the batch, else a sorted list, so
+ * that the cost follows the batch and not the pool. */
 #include "core/check.h"
 
 #include <inttypes.h>
@@ -12,12 +12,13 @@ enum { SLOTS_PER_ENTRY = 64, SLOTS_ALWAYS = 8192 }; /* bitmap up to 64 n + 8192 
 
 size_t rdi_slot_scratch(int64_t n) {
   /* Bitmap and lists alike need 8 bytes an entry. Any real n fits, since its indices are memory. */
-  return n > INT64_MAX / 128 ? SIZE_MAX : (size_t)n * (SLOTS_PER_ENTRY / 8) + SLOTS_ALWAYS / 8 + 128;
+  return n > INT64_MAX / 128 ? SIZE_MAX
+                             : (size_t)n * (SLOTS_PER_ENTRY / 8) + SLOTS_ALWAYS / 8 + 128;
 }
 
 typedef struct slot_set {
-  uint64_t *bits;   /* or NULL: */
-  int32_t *sorted;  /* [n], rising after seal */
+  uint64_t *bits;  /* or NULL: */
+  int32_t *sorted; /* [n], rising after seal */
   int64_t n;
 } slot_set;
 
@@ -79,15 +80,18 @@ static int set_has(const slot_set *set, int32_t slot) {
 
 static int present(const rdi_states *s) { return s && s->base; }
 
-static const char *name_of(const rdi_states *s, const char *name) { return s->name ? s->name : name; }
+static const char *name_of(const rdi_states *s, const char *name) {
+  return s->name ? s->name : name;
+}
 
 static int64_t slot_of(const rdi_states *s, int64_t i) { return s->index ? s->index[i] : i; }
 
-static rd_status out_of_range(rd_context *ctx, const char *name, int64_t i, int64_t slot, int64_t slots,
-                              int64_t pad) {
+static rd_status out_of_range(rd_context *ctx, const char *name, int64_t i, int64_t slot,
+                              int64_t slots, int64_t pad) {
   if (pad == RDI_NO_PAD)
-    return rdi_fail(ctx, RD_E_SLOT_RANGE, "%s[%" PRId64 "]: expected 0 to %" PRId64 ", got %" PRId64,
-                    name, i, slots - 1, slot);
+    return rdi_fail(ctx, RD_E_SLOT_RANGE,
+                    "%s[%" PRId64 "]: expected 0 to %" PRId64 ", got %" PRId64, name, i, slots - 1,
+                    slot);
   return rdi_fail(ctx, RD_E_SLOT_RANGE,
                   "%s[%" PRId64 "]: expected 0 to %" PRId64 " or the pad slot %" PRId64
                   ", got %" PRId64,
@@ -112,7 +116,8 @@ static rd_status twice(rd_context *ctx, const char *name, int64_t slot) {
 
 static rd_status crossed(rd_context *ctx, const char *name, int64_t b, int64_t slot) {
   return rdi_fail(ctx, RD_E_SLOT_DUPLICATE,
-                  "%s[%" PRId64 "]: slot %" PRId64 " is written by another sequence", name, b, slot);
+                  "%s[%" PRId64 "]: slot %" PRId64 " is written by another sequence", name, b,
+                  slot);
 }
 
 rd_status rdi_check_slots(rd_context *ctx, const char *name, const rdi_states *read,
@@ -146,8 +151,8 @@ rd_status rdi_check_slots(rd_context *ctx, const char *name, const rdi_states *r
   return RD_OK;
 }
 
-rd_status rdi_check_apart(rd_context *ctx, const rdi_states *read, const rdi_states *write, int64_t B,
-                          int64_t pad_slot) {
+rd_status rdi_check_apart(rd_context *ctx, const rdi_states *read, const rdi_states *write,
+                          int64_t B, int64_t pad_slot) {
   for (int64_t b = 0; b < B; b++)
     if (slot_of(read, b) == slot_of(write, b) && slot_of(read, b) != pad_slot)
       return rdi_fail(ctx, RD_E_SLOT_DUPLICATE,
@@ -161,15 +166,16 @@ static int64_t first_token(const rdi_seqs *s, int64_t b) {
   return s->cu ? rdi_seq_start(s, b) : b * s->T;
 }
 
-static int own_snapshot(const rdi_seqs *seqs, const rdi_states *snapshots, int64_t b, int64_t slot) {
+static int own_snapshot(const rdi_seqs *seqs, const rdi_states *snapshots, int64_t b,
+                        int64_t slot) {
   const int64_t first = first_token(seqs, b), length = rdi_seq_length(seqs, b);
   for (int64_t t = 0; t < length; t++)
     if (slot_of(snapshots, first + t) == slot) return 1;
   return 0;
 }
 
-rd_status rdi_check_snapshots(rd_context *ctx, const char *name, const rdi_seqs *seqs, int64_t tokens,
-                              const rdi_states *read, const rdi_states *write,
+rd_status rdi_check_snapshots(rd_context *ctx, const char *name, const rdi_seqs *seqs,
+                              int64_t tokens, const rdi_states *read, const rdi_states *write,
                               const rdi_states *snapshots, int64_t pad_slot) {
   const char *label = name_of(snapshots, name);
   rd_status status = rdi_check_slots(ctx, name, read, write, seqs->B, pad_slot);

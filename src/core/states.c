@@ -26,8 +26,8 @@ int rdi_is_plain(const rdi_states *s) { return s->dtype == RD_F32 && s->layout =
 /* ---------------------------------------------------------------- native blocks --------------- */
 
 /* Between [K][.] and [R][.] in 16 x 16 squares, which stay in a few cache lines on both sides. */
-static void transpose(float *dst, int64_t dst_stride, const float *src, int64_t src_stride, int64_t n,
-                      int64_t m) {
+static void transpose(float *dst, int64_t dst_stride, const float *src, int64_t src_stride,
+                      int64_t n, int64_t m) {
   enum { SQUARE = 16 };
   for (int64_t i0 = 0; i0 < n; i0 += SQUARE)
     for (int64_t j0 = 0; j0 < m; j0 += SQUARE)
@@ -84,7 +84,8 @@ void rdi_load_tile(const rdi_kernels *k, float *tile, float *stage, rdi_rows_at 
     memset(tile, 0, (size_t)(native ? R * Kp : K * Rp) * sizeof *tile);
   } else if (native) {
     rdi_load_native(k, tile, Kp, src, R, K);
-  } else if (src.s->layout == RD_STATE_KV) { /* a KV state is a transposed tile with other strides */
+  } else if (src.s->layout ==
+             RD_STATE_KV) { /* a KV state is a transposed tile with other strides */
     for (int64_t c = 0; c < K; c++) {
       float *row = tile + c * Rp;
       k->widen(row, rdi_at(src.p, c * src.s->sr, src.s->dtype), src.s->dtype, R);
@@ -98,8 +99,8 @@ void rdi_load_tile(const rdi_kernels *k, float *tile, float *stage, rdi_rows_at 
   }
 }
 
-void rdi_store_tile(const rdi_kernels *k, rdi_rows_at dst, const float *tile, float *stage, int64_t R,
-                    int64_t K, int64_t Kp) {
+void rdi_store_tile(const rdi_kernels *k, rdi_rows_at dst, const float *tile, float *stage,
+                    int64_t R, int64_t K, int64_t Kp) {
   const int64_t Rp = padded_rows(k, R);
   if (k->tile == RDI_TILE_NATIVE) {
     rdi_store_native(k, dst, tile, Kp, R, K);

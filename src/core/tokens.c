@@ -1,7 +1,8 @@
-/* Prefill, decode and verify of one item: rows [r, r+R) of one head through all tokens of one sequence.
- * Tokens go in blocks of RDI_TOKENS whose operands stay in cache; within a block, a segment ends where
- * the state is wanted (a snapshot). The state is worked on where it lies when the kernel can (f32, VK,
- * native kernel: no extra pass over it), else in tiles of RDI_SUB_ROWS rows. */
+/* Prefill, decode and verify of one item: rows [r, r+R) of one head through all tokens of one
+ * sequence. Tokens go in blocks of RDI_TOKENS whose operands stay in cache; within a block, a
+ * segment ends where the state is wanted (a snapshot). The state is worked on where it lies when
+ * the kernel can (f32, VK, native kernel: no extra pass over it), else in tiles of RDI_SUB_ROWS
+ * rows. */
 #include <string.h>
 
 #include "core/run.h"
@@ -79,7 +80,8 @@ rdi_block rdi_open_block(const rdi_item *it, int64_t t, int64_t n) {
     blk.v_stride = job->v.st;
   } else {
     for (int64_t i = 0; i < n; i++)
-      it->k->widen(it->lane->v + i * Rp, rdi_at(v, i * job->v.st, job->v.dtype), job->v.dtype, it->R);
+      it->k->widen(it->lane->v + i * Rp, rdi_at(v, i * job->v.st, job->v.dtype), job->v.dtype,
+                   it->R);
     blk.v = it->lane->v;
   }
   blk.o = it->lane->o;
@@ -122,8 +124,8 @@ void rdi_close_block(const rdi_item *it, const rdi_block *blk) {
 }
 
 /* Tokens [s, s+n) of the block, R rows from row r of the item on. */
-rdi_rows_args rdi_block_rows(const rdi_item *it, const rdi_block *blk, int64_t s, int64_t n, int64_t r,
-                               int64_t R) {
+rdi_rows_args rdi_block_rows(const rdi_item *it, const rdi_block *blk, int64_t s, int64_t n,
+                             int64_t r, int64_t R) {
   const int64_t Kp = it->job->m.Kp;
   const rdi_lane *lane = it->lane;
   return (rdi_rows_args){
@@ -173,10 +175,10 @@ static place in_memory(rdi_rows_at at) {
   return (place){(float *)(void *)at.p, at.p ? at.s->sr : 0};
 }
 
-/* One segment on native rows: from `from` to `to` (to.p NULL: state not wanted). A fresh commit of the
- * rows goes just before, while it still is their only pass through memory. */
-static void direct_segment(const rdi_item *it, const rdi_block *blk, int64_t s, int64_t n, place from,
-                           place to, int64_t commit, const float *next) {
+/* One segment on native rows: from `from` to `to` (to.p NULL: state not wanted). A fresh commit of
+ * the rows goes just before, while it still is their only pass through memory. */
+static void direct_segment(const rdi_item *it, const rdi_block *blk, int64_t s, int64_t n,
+                           place from, place to, int64_t commit, const float *next) {
   const int64_t step = commit ? RDI_SUB_ROWS : it->R;
   for (int64_t r = 0; r < it->R; r += step) {
     const int64_t R = rdi_min64(step, it->R - r);
@@ -231,7 +233,8 @@ static void run_tiles(const rdi_item *it, rdi_rows_at dst, int64_t commit) {
       const int first = t + s == 0, last = t + s + n == it->length;
       for (int64_t r = 0; r < it->R; r += RDI_SUB_ROWS) {
         const int64_t R = rdi_min64(RDI_SUB_ROWS, it->R - r);
-        const int64_t stride = k->tile == RDI_TILE_NATIVE ? m->Kp : (R + k->lanes - 1) / k->lanes * k->lanes;
+        const int64_t stride =
+            k->tile == RDI_TILE_NATIVE ? m->Kp : (R + k->lanes - 1) / k->lanes * k->lanes;
         /* With one segment all rows share one tile, which stays in cache. */
         float *tile = lane->tile + (first && last ? 0 : r * m->Kp);
         if (first && commit) rdi_replay_rows(it, commit, r, R);
@@ -258,8 +261,9 @@ void rdi_zero_out(const rdi_item *it, int64_t from, int64_t to) {
     memset(rdi_at(view_at(it, out, t, it->h), it->r, out->dtype), 0, bytes);
 }
 
-/* A sequence whose read slot is the pad slot: a row of the batch that stands for nothing. In a prefill
- * a pad slot to start from means zeros, so there the final slot of the same pool must be one, too. */
+/* A sequence whose read slot is the pad slot: a row of the batch that stands for nothing. In a
+ * prefill a pad slot to start from means zeros, so there the final slot of the same pool must be
+ * one, too. */
 static int pad_row(const rdi_job *job, int64_t b) {
   if (!rdi_is_pad(&job->initial, b, job->m.pad_slot)) return 0;
   if (job->verb != RDI_PREFILL) return 1;

@@ -13,7 +13,8 @@ static const rdi_slots_names final_names = {"final", "final.pool", "final.slots"
 static const rdi_slots_names state_names = {"state", "state.pool", "state.slots"};
 static const rdi_slots_names write_names = {"write", "write.pool", "write.slots"};
 static const rdi_slots_names snapshot_names = {"snapshots", "snapshots.pool", "snapshots.slots"};
-static const rdi_slots_names checkpoint_names = {"checkpoint", "checkpoint.pool", "checkpoint.slots"};
+static const rdi_slots_names checkpoint_names = {"checkpoint", "checkpoint.pool",
+                                                 "checkpoint.slots"};
 static const rdi_slots_names from_names = {"from", "from.pool", "from.slots"};
 static const rdi_slots_names to_names = {"to", "to.pool", "to.slots"};
 
@@ -29,7 +30,8 @@ static rd_status prefill(rdi_call *c, const rd_sequences *seq, const rd_activati
   rdi_job *job = &c->job;
   TRY(rdi_call_tokens(c, seq, act));
   TRY(rdi_call_slots(c, &initial_names, initial, 1, 0, 0, NULL, &job->initial));
-  TRY(rdi_call_slots(c, &final_names, final, 1, 0, 1, initial ? &initial->pool : NULL, &job->final));
+  TRY(rdi_call_slots(c, &final_names, final, 1, 0, 1, initial ? &initial->pool : NULL,
+                     &job->final));
   TRY(rdi_check_slots(c->ctx, "slots", &job->initial, &job->final, job->seq.B, job->m.pad_slot));
   return finish(c);
 }
@@ -137,8 +139,8 @@ static rd_status materialize(rdi_call *c, const rd_records *records, const rd_te
   TRY(rdi_call_slots(c, &from_names, from, 0, 0, 0, NULL, &job->initial));
   TRY(rdi_call_slots(c, &to_names, to, 0, 0, 1, &from->pool, &job->final));
   TRY(rdi_check_slots(c->ctx, "slots", &job->initial, &job->final, job->seq.B, job->m.pad_slot));
-  if (job->initial.base == job->final.base) TRY(rdi_check_apart(c->ctx, &job->initial, &job->final,
-                                                                job->seq.B, job->m.pad_slot));
+  if (job->initial.base == job->final.base)
+    TRY(rdi_check_apart(c->ctx, &job->initial, &job->final, job->seq.B, job->m.pad_slot));
   return finish(c);
 }
 

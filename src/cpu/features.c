@@ -1,5 +1,5 @@
-/* What the processor and the operating system let us use. A CPU flag alone is not enough: the system
- * must also save the wide registers, which XCR0 tells. */
+/* What the processor and the operating system let us use. A CPU flag alone is not enough: the
+ * system must also save the wide registers, which XCR0 tells. */
 #include "redelta/exec.h"
 
 #if defined(__x86_64__)
@@ -29,7 +29,9 @@ uint32_t rd_isa_usable(void) {
 
 #elif defined(__aarch64__)
 
-uint32_t rd_isa_usable(void) { return RD_ISA_SCALAR | RD_ISA_NEON; } /* part of the base architecture */
+uint32_t rd_isa_usable(void) {
+  return RD_ISA_SCALAR | RD_ISA_NEON;
+} /* part of the base architecture */
 
 #else
 

@@ -1,6 +1,6 @@
 /* The built-in executor. A round is opened under the lock, its slices are handed out by one atomic
- * counter, and it is closed only when every thread that joined it has left: a thread that wakes late
- * finds the round closed and cannot touch the counter of the next one. */
+ * counter, and it is closed only when every thread that joined it has left: a thread that wakes
+ * late finds the round closed and cannot touch the counter of the next one. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE /* sched_getaffinity */
 #endif
@@ -54,7 +54,8 @@ static void *worker(void *self) {
   rdi_pool *pool = self;
   unsigned seen = 0;
   for (;;) {
-    for (int i = 0; i < SPINS && atomic_load_explicit(&pool->round, memory_order_relaxed) == seen; i++)
+    for (int i = 0; i < SPINS && atomic_load_explicit(&pool->round, memory_order_relaxed) == seen;
+         i++)
       relax();
     pthread_mutex_lock(&pool->lock);
     while (!pool->stop &&
@@ -87,7 +88,8 @@ static void stop_and_join(rdi_pool *pool) {
   pool->stop = 0;
 }
 
-/* Sets up the locks and starts the threads with all signals blocked: signals are the application's. */
+/* Sets up the locks and starts the threads with all signals blocked: signals are the application's.
+ */
 static rd_status start(rdi_pool *pool) {
   pool->pid = getpid();
   pool->started = 0;
@@ -170,7 +172,8 @@ void rdi_pool_run(rdi_pool *pool, rd_slice_fn fn, void *arg, int64_t n) {
   pthread_mutex_lock(&pool->lock);
   pool->open = 0;
   pthread_mutex_unlock(&pool->lock);
-  for (int i = 0; i < SPINS && atomic_load_explicit(&pool->active, memory_order_acquire); i++) relax();
+  for (int i = 0; i < SPINS && atomic_load_explicit(&pool->active, memory_order_acquire); i++)
+    relax();
   pthread_mutex_lock(&pool->lock);
   while (atomic_load_explicit(&pool->active, memory_order_relaxed))
     pthread_cond_wait(&pool->done, &pool->lock);

@@ -1,4 +1,5 @@
-/* Size arithmetic that cannot wrap: each returns 1 and stores the result, or 0 when it does not fit. */
+/* Size arithmetic that cannot wrap: each returns 1 and stores the result, or 0 when it does not
+ * fit. */
 #ifndef RDI_UTIL_CHECKED_H
 #define RDI_UTIL_CHECKED_H
 

@@ -5,7 +5,8 @@ const char *rd_version(void) { return RD_VERSION_STRING; }
 const char *rd_status_name(rd_status status) {
   switch (status) {
 #define NAME(s)                                                                                    \
-  case s: return #s;
+  case s:                                                                                          \
+    return #s;
     NAME(RD_OK)
     NAME(RD_E_NULL)
     NAME(RD_E_STRUCT_SIZE)

@@ -4,23 +4,33 @@
 size_t rd_dtype_size(rd_dtype dtype) {
   switch (dtype) {
   case RD_F32:
-  case RD_I32: return 4;
+  case RD_I32:
+    return 4;
   case RD_F16:
-  case RD_BF16: return 2;
-  case RD_I64: return 8;
-  case RD_ABSENT: break;
+  case RD_BF16:
+    return 2;
+  case RD_I64:
+    return 8;
+  case RD_ABSENT:
+    break;
   }
   return 0;
 }
 
 const char *rdi_dtype_name(rd_dtype dtype) {
   switch (dtype) {
-  case RD_ABSENT: return "absent";
-  case RD_F32: return "f32";
-  case RD_F16: return "f16";
-  case RD_BF16: return "bf16";
-  case RD_I32: return "i32";
-  case RD_I64: return "i64";
+  case RD_ABSENT:
+    return "absent";
+  case RD_F32:
+    return "f32";
+  case RD_F16:
+    return "f16";
+  case RD_BF16:
+    return "bf16";
+  case RD_I32:
+    return "i32";
+  case RD_I64:
+    return "i64";
   }
   return "?";
 }
@@ -56,7 +66,8 @@ int rdi_tensor_extent(const rd_tensor *t, int64_t *bytes) {
     if (t->shape[i] == 1) continue;
     if (!rdi_mul64(t->shape[i] - 1, t->stride[i], &step) || !rdi_add64(last, step, &last)) return 0;
   }
-  if (!rdi_add64(last, 1, &last) || !rdi_mul64(last, (int64_t)rd_dtype_size(t->dtype), bytes)) return 0;
+  if (!rdi_add64(last, 1, &last) || !rdi_mul64(last, (int64_t)rd_dtype_size(t->dtype), bytes))
+    return 0;
   uintptr_t end;
   return !__builtin_add_overflow((uintptr_t)t->data, (uintptr_t)*bytes, &end);
 }

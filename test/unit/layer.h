@@ -1,5 +1,5 @@
-/* A small layer with everything switched on, whose verbs the unit tests run: B = 3 sequences, Hk = 2,
- * Hv = 4, K = 64, V = 32, up to T = 5 tokens, KDA with raw gates and logits, FP32 records. */
+/* A small layer with everything switched on, whose verbs the unit tests run: B = 3 sequences, Hk =
+ * 2, Hv = 4, K = 64, V = 32, up to T = 5 tokens, KDA with raw gates and logits, FP32 records. */
 #ifndef RD_TEST_LAYER_H
 #define RD_TEST_LAYER_H
 

@@ -34,29 +34,49 @@ static void tensors(void **state) {
   CHECK(RD_E_NULL, 0);
   CHECK(RD_OK, RDI_OPTIONAL);
   check(ctx, RD_E_NULL, rdi_check_tensor(ctx, "x", NULL, RDI_DT_F32, 3, want, 0));
-  t = good; CHECK(RD_OK, RDI_CONTIGUOUS | RDI_OUTPUT);
-  t = good, t.dtype = RD_BF16; CHECK(RD_E_DTYPE, 0);
+  t = good;
+  CHECK(RD_OK, RDI_CONTIGUOUS | RDI_OUTPUT);
+  t = good, t.dtype = RD_BF16;
+  CHECK(RD_E_DTYPE, 0);
   assert_string_equal(rd_last_error(ctx), "x: expected f32 or f16, got bf16");
-  t = good, t.dtype = (rd_dtype)77; CHECK(RD_E_DTYPE, 0);
-  t = good, t.dtype = (rd_dtype)-1; CHECK(RD_E_DTYPE, 0);
-  t = good, t.rank = 2; CHECK(RD_E_RANK, 0);
-  t = good, t.rank = INT32_MIN; CHECK(RD_E_RANK, 0);
-  t = good, t.shape[1] = 5; CHECK(RD_E_SHAPE, 0);
+  t = good, t.dtype = (rd_dtype)77;
+  CHECK(RD_E_DTYPE, 0);
+  t = good, t.dtype = (rd_dtype)-1;
+  CHECK(RD_E_DTYPE, 0);
+  t = good, t.rank = 2;
+  CHECK(RD_E_RANK, 0);
+  t = good, t.rank = INT32_MIN;
+  CHECK(RD_E_RANK, 0);
+  t = good, t.shape[1] = 5;
+  CHECK(RD_E_SHAPE, 0);
   assert_string_equal(rd_last_error(ctx), "x: expected shape [2, 3, 4], got [2, 5, 4]");
-  t = good, t.shape[0] = -2; CHECK(RD_E_SHAPE, 0);
+  t = good, t.shape[0] = -2;
+  CHECK(RD_E_SHAPE, 0);
   check(ctx, RD_E_SHAPE, rdi_check_tensor(ctx, "x", &t, RDI_DT_F32, 3, any, 0));
-  t = good, t.stride[0] = -12; CHECK(RD_E_STRIDE, 0);
-  t = good, t.stride[2] = 2; CHECK(RD_E_STRIDE, 0);
-  t = good, t.stride[0] = 0; CHECK(RD_OK, 0); /* broadcast input */
-  t = good, t.stride[0] = 0; CHECK(RD_E_STRIDE, RDI_OUTPUT);
-  t = good, t.stride[1] = 3; CHECK(RD_E_STRIDE, RDI_OUTPUT); /* rows overlap by one */
-  t = good, t.stride[0] = 13; CHECK(RD_OK, RDI_OUTPUT);      /* a gap */
-  t = good, t.stride[0] = 13; CHECK(RD_E_STRIDE, RDI_CONTIGUOUS);
-  t = good, t.stride[0] = 4, t.stride[1] = 8; CHECK(RD_OK, RDI_OUTPUT); /* transposed, still apart */
-  t = good, t.stride[0] = INT64_MAX; CHECK(RD_E_OVERFLOW, 0);
-  t = good, t.stride[0] = INT64_MAX / 4; CHECK(RD_E_OVERFLOW, 0);
-  t = good, t.data = NULL; CHECK(RD_E_NULL, 0);
-  t = good, t.data = (char *)data + 2; CHECK(RD_E_STRIDE, 0);
+  t = good, t.stride[0] = -12;
+  CHECK(RD_E_STRIDE, 0);
+  t = good, t.stride[2] = 2;
+  CHECK(RD_E_STRIDE, 0);
+  t = good, t.stride[0] = 0;
+  CHECK(RD_OK, 0); /* broadcast input */
+  t = good, t.stride[0] = 0;
+  CHECK(RD_E_STRIDE, RDI_OUTPUT);
+  t = good, t.stride[1] = 3;
+  CHECK(RD_E_STRIDE, RDI_OUTPUT); /* rows overlap by one */
+  t = good, t.stride[0] = 13;
+  CHECK(RD_OK, RDI_OUTPUT); /* a gap */
+  t = good, t.stride[0] = 13;
+  CHECK(RD_E_STRIDE, RDI_CONTIGUOUS);
+  t = good, t.stride[0] = 4, t.stride[1] = 8;
+  CHECK(RD_OK, RDI_OUTPUT); /* transposed, still apart */
+  t = good, t.stride[0] = INT64_MAX;
+  CHECK(RD_E_OVERFLOW, 0);
+  t = good, t.stride[0] = INT64_MAX / 4;
+  CHECK(RD_E_OVERFLOW, 0);
+  t = good, t.data = NULL;
+  CHECK(RD_E_NULL, 0);
+  t = good, t.data = (char *)data + 2;
+  CHECK(RD_E_STRIDE, 0);
 #undef CHECK
   const int64_t none[] = {2, 0, 4}, one[] = {1, 1, 1};
   t = rd_tensor_contiguous(NULL, RD_F32, 3, none); /* no elements: no address, no strides */
@@ -64,7 +84,8 @@ static void tensors(void **state) {
   check(ctx, RD_OK, rdi_check_tensor(ctx, "x", &t, RDI_DT_F32, 3, none, RDI_OUTPUT));
   t = rd_tensor_contiguous(data, RD_F32, 3, one); /* extents of one: strides do not matter */
   t.stride[0] = t.stride[1] = t.stride[2] = -7;
-  check(ctx, RD_OK, rdi_check_tensor(ctx, "x", &t, RDI_DT_F32, 3, one, RDI_OUTPUT | RDI_CONTIGUOUS));
+  check(ctx, RD_OK,
+        rdi_check_tensor(ctx, "x", &t, RDI_DT_F32, 3, one, RDI_OUTPUT | RDI_CONTIGUOUS));
   const int64_t huge[] = {INT64_MAX, 3, 4};
   t = rd_tensor_contiguous(data, RD_F32, 3, huge);
   check(ctx, RD_E_OVERFLOW, rdi_check_tensor(ctx, "x", &t, RDI_DT_F32, 3, huge, 0));
@@ -79,10 +100,14 @@ static void cumulative_lengths(void **state) {
     int strict, exact;
     rd_status expected;
   } cases[] = {
-      {{0, 2, 2, 5}, 5, 0, 1, RD_OK},         {{0, 2, 2, 5}, 6, 0, 0, RD_OK},
-      {{0, 2, 2, 5}, 6, 0, 1, RD_E_CU_END},   {{0, 2, 2, 5}, 4, 0, 0, RD_E_CU_END},
-      {{0, 2, 2, 5}, 5, 1, 1, RD_E_CU_ORDER}, {{0, 2, 1, 5}, 5, 0, 0, RD_E_CU_ORDER},
-      {{1, 2, 3, 5}, 5, 0, 0, RD_E_CU_START}, {{-1, 2, 3, 5}, 5, 0, 0, RD_E_CU_START},
+      {{0, 2, 2, 5}, 5, 0, 1, RD_OK},
+      {{0, 2, 2, 5}, 6, 0, 0, RD_OK},
+      {{0, 2, 2, 5}, 6, 0, 1, RD_E_CU_END},
+      {{0, 2, 2, 5}, 4, 0, 0, RD_E_CU_END},
+      {{0, 2, 2, 5}, 5, 1, 1, RD_E_CU_ORDER},
+      {{0, 2, 1, 5}, 5, 0, 0, RD_E_CU_ORDER},
+      {{1, 2, 3, 5}, 5, 0, 0, RD_E_CU_START},
+      {{-1, 2, 3, 5}, 5, 0, 0, RD_E_CU_START},
       {{0, INT32_MAX, INT32_MAX, INT32_MAX}, INT32_MAX, 0, 1, RD_OK},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

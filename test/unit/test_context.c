@@ -88,7 +88,8 @@ static void arena_grows_and_stays(void **state) {
   assert_status(ctx, RD_OK, rd_context_reserve(ctx, 500));
   assert_string_equal(rd_last_error(ctx), "");
 
-  /* A call whose second request does not fit: both stay valid, and its next run allocates nothing. */
+  /* A call whose second request does not fit: both stay valid, and its next run allocates nothing.
+   */
   for (int round = 0; round < 2; round++) {
     const int64_t before = a.calls;
     assert_status(ctx, RD_OK, rdi_enter(ctx));
@@ -242,9 +243,12 @@ static void status_names(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(options_are_checked),        cmocka_unit_test(every_usable_set_makes_a_context),
-      cmocka_unit_test(arena_grows_and_stays),      cmocka_unit_test(warm_verbs_allocate_nothing),
-      cmocka_unit_test(executors_run_fail_and_block), cmocka_unit_test(plans_know_their_mask),
+      cmocka_unit_test(options_are_checked),
+      cmocka_unit_test(every_usable_set_makes_a_context),
+      cmocka_unit_test(arena_grows_and_stays),
+      cmocka_unit_test(warm_verbs_allocate_nothing),
+      cmocka_unit_test(executors_run_fail_and_block),
+      cmocka_unit_test(plans_know_their_mask),
       cmocka_unit_test(status_names),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

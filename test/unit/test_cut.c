@@ -1,4 +1,5 @@
-/* The cut: every item in exactly one slice, slices of about equal weight, heads cut only when few. */
+/* The cut: every item in exactly one slice, slices of about equal weight, heads cut only when few.
+ */
 #include "unit.h"
 
 #include "core/run.h"
@@ -41,7 +42,8 @@ static void slices_cover_all_items(void **state) {
     const int64_t B = 1 + (int64_t)(next_random(&seed) % MOST_B);
     for (int64_t b = 0; b < B; b++)
       lengths[b] = (int32_t)(next_random(&seed) % (next_random(&seed) % 4 ? 3 : 2000));
-    rdi_job job = {.verb = RDI_PREFILL, .m = {.Hv = 1 + (int64_t)(next_random(&seed) % 9), .V = 128}};
+    rdi_job job = {.verb = RDI_PREFILL,
+                   .m = {.Hv = 1 + (int64_t)(next_random(&seed) % 9), .V = 128}};
     job.seq = (rdi_seqs){.B = B, .T = 2000, .lengths = lengths};
     rdi_cut cut;
     int64_t start[4 * 16 + 1];

@@ -11,7 +11,8 @@
 static int threads_left = -1; /* thread starts until one fails; -1: none does */
 
 /* Takes the place of the C library's for the whole program. */
-int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *), void *arg) {
+int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *),
+                   void *arg) {
   static int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
   if (!real) *(void **)&real = dlsym(RTLD_NEXT, "pthread_create");
   if (threads_left == 0) return 11; /* EAGAIN */
@@ -37,7 +38,8 @@ static void faulty_release(void *self, void *p, size_t size) {
   free(p);
 }
 
-/* All verbs on a plan that was made elsewhere or for less, so that they must grow the arena, too. */
+/* All verbs on a plan that was made elsewhere or for less, so that they must grow the arena, too.
+ */
 static rd_status session(faulty *f, layer *l, const rd_plan *foreign, int *started) {
   rd_context *ctx;
   rd_context_options o;

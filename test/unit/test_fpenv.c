@@ -1,5 +1,5 @@
-/* The FP environment: whatever the calling thread and the executor's threads run with, results are the
- * same bits and every register comes back as it was. */
+/* The FP environment: whatever the calling thread and the executor's threads run with, results are
+ * the same bits and every register comes back as it was. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE /* feenableexcept */
 #endif
@@ -39,7 +39,8 @@ static void enter_and_leave(void **state) {
   rdi_fpenv_enter(&saved);
   const uint64_t inside = modes_get();
   volatile float tiny = 0x1p-126f, third = 3.0f;
-  volatile float half = tiny * 0.5f, q = 1.0f / third; /* raises flags, needs subnormals and nearest */
+  volatile float half = tiny * 0.5f,
+                 q = 1.0f / third; /* raises flags, needs subnormals and nearest */
   rdi_fpenv_leave(&saved);
   const uint64_t after = modes_get();
   modes_set(before);
@@ -135,8 +136,8 @@ static void any_thread_gives_the_same_bits(void **state) {
   free(y);
 }
 
-/* A caller that traps on everything: neither plans (scale is rounded there) nor verbs may raise, and
- * no flag of ours may be left behind to trap later. */
+/* A caller that traps on everything: neither plans (scale is rounded there) nor verbs may raise,
+ * and no flag of ours may be left behind to trap later. */
 static void a_trapping_caller(void **state) {
   (void)state;
 #if defined(__GLIBC__) && defined(__x86_64__)

@@ -1,5 +1,5 @@
-/* The known-answer check notices what it is there for: contraction and x87 arithmetic (this file and
- * the check are built that way then), other rounding, flushed subnormals. */
+/* The known-answer check notices what it is there for: contraction and x87 arithmetic (this file
+ * and the check are built that way then), other rounding, flushed subnormals. */
 #include "unit.h"
 
 #include <fenv.h>
@@ -55,10 +55,10 @@ static void flushed_subnormals(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(this_build),
+    cmocka_unit_test(this_build),
 #if EXPECTED
-      cmocka_unit_test(other_rounding),
-      cmocka_unit_test(flushed_subnormals),
+    cmocka_unit_test(other_rounding),
+    cmocka_unit_test(flushed_subnormals),
 #endif
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,7 +16,8 @@ static float *slot_at(const rd_tensor *pool, int64_t slot) {
 static rd_tensor filled(rd_context *ctx, rd_state_layout layout, uint64_t seed) {
   rd_tensor pool;
   assert_status(ctx, RD_OK, rd_pool_alloc(ctx, SLOTS, HV, V, K, layout, RD_F32, &pool));
-  for (int64_t s = 0; s < SLOTS; s++) fill_random(slot_at(&pool, s), HV * V * K, seed + (uint64_t)s);
+  for (int64_t s = 0; s < SLOTS; s++)
+    fill_random(slot_at(&pool, s), HV * V * K, seed + (uint64_t)s);
   return pool;
 }
 
@@ -28,7 +29,8 @@ static void allocation(void **state) {
   assert_int_equal(pool.shape[3], V);
   assert_int_equal((uintptr_t)pool.data % 64, 0);
   assert_int_equal(pool.stride[0] * 2 % 64, 0);
-  for (int64_t i = 0; i < SLOTS * pool.stride[0]; i++) assert_int_equal(((uint16_t *)pool.data)[i], 0);
+  for (int64_t i = 0; i < SLOTS * pool.stride[0]; i++)
+    assert_int_equal(((uint16_t *)pool.data)[i], 0);
   assert_status(ctx, RD_OK, rd_pool_free(ctx, &pool));
   assert_int_equal(pool.dtype, RD_ABSENT);
   assert_status(ctx, RD_OK, rd_pool_free(ctx, &pool));
@@ -42,8 +44,7 @@ static void allocation(void **state) {
   assert_status(ctx, RD_E_SHAPE, rd_pool_alloc(ctx, 1, 1, 513, 1, RD_STATE_VK, RD_F32, &pool));
   assert_status(ctx, RD_E_SHAPE, rd_pool_alloc(ctx, 1, 1, 1, 0, RD_STATE_VK, RD_F32, &pool));
   assert_status(ctx, RD_E_DTYPE, rd_pool_alloc(ctx, 1, 1, 1, 1, RD_STATE_VK, RD_I32, &pool));
-  assert_status(ctx, RD_E_ENUM,
-                rd_pool_alloc(ctx, 1, 1, 1, 1, (rd_state_layout)0, RD_F32, &pool));
+  assert_status(ctx, RD_E_ENUM, rd_pool_alloc(ctx, 1, 1, 1, 1, (rd_state_layout)0, RD_F32, &pool));
   assert_status(ctx, RD_E_OVERFLOW,
                 rd_pool_alloc(ctx, INT64_MAX / 2, 9, 512, 512, RD_STATE_VK, RD_F32, &pool));
 }
@@ -161,11 +162,8 @@ static void saved_form(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(allocation),
-      cmocka_unit_test(no_memory),
-      cmocka_unit_test(reset_and_copy),
-      cmocka_unit_test(conversion),
-      cmocka_unit_test(saved_form),
+      cmocka_unit_test(allocation), cmocka_unit_test(no_memory),  cmocka_unit_test(reset_and_copy),
+      cmocka_unit_test(conversion), cmocka_unit_test(saved_form),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }

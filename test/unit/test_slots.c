@@ -1,4 +1,5 @@
-/* Slot checks against the definition, both forms of the set of written slots (bitmap, sorted list). */
+/* Slot checks against the definition, both forms of the set of written slots (bitmap, sorted list).
+ */
 #include "unit.h"
 
 #include "core/check.h"
@@ -119,9 +120,9 @@ static void snapshots(void **state) {
       const rdi_states shots = {.base = memory, .slots = slots, .index = tokens};
       const int strict = cases[i].pad_is_error;
       assert_int_equal(rdi_enter(ctx), RD_OK);
-      const rd_status got = rdi_leave(
-          ctx, rdi_check_snapshots(ctx, "x", &seqs, 6, &read, strict ? NULL : &write, &shots,
-                                   strict ? RDI_NO_PAD : PAD));
+      const rd_status got =
+          rdi_leave(ctx, rdi_check_snapshots(ctx, "x", &seqs, 6, &read, strict ? NULL : &write,
+                                             &shots, strict ? RDI_NO_PAD : PAD));
       if (got != cases[i].expected)
         fail_msg("case %zu: expected %s, got %s (%s)", i, rd_status_name(cases[i].expected),
                  rd_status_name(got), rd_last_error(ctx));

@@ -1,6 +1,6 @@
-/* States in every layout and type through both kinds of tiles: a context whose rows kernel is replaced
- * by one on transposed tiles (the scalar one, turned around) gives the bits of the native context, for
- * every verb; and conversions between memory and tiles lose nothing. */
+/* States in every layout and type through both kinds of tiles: a context whose rows kernel is
+ * replaced by one on transposed tiles (the scalar one, turned around) gives the bits of the native
+ * context, for every verb; and conversions between memory and tiles lose nothing. */
 #include "unit.h"
 
 #include "core/context.h"
@@ -30,7 +30,8 @@ static void rows_transposed(const rdi_rows_args *x) {
   rdi_rows_args args = *x;
   assert_int_equal(x->in_stride, padded(x->R));
   for (int64_t c = 0; c < x->K; c++) /* pad lanes are +0 whenever a kernel sees them */
-    for (int64_t r = x->R; r < padded(x->R); r++) assert_true(x->s_in[c * padded(x->R) + r] == 0.0f);
+    for (int64_t r = x->R; r < padded(x->R); r++)
+      assert_true(x->s_in[c * padded(x->R) + r] == 0.0f);
   unpack(s, x->K, x->s_in, x->R, x->K);
   args.s_in = s;
   args.s_out = x->s_out ? s : NULL;
@@ -60,15 +61,17 @@ static rd_context *context(int transposed) {
 /* ---------------------------------------------------------------- all verbs ------------------- */
 
 typedef struct run_data {
-  float q[B * T * HK * K], k[B * T * HK * K], v[B * T * HV * V], g[B * T * HV * K], beta[B * T * HV];
+  float q[B * T * HK * K], k[B * T * HK * K], v[B * T * HV * V], g[B * T * HV * K],
+      beta[B * T * HV];
   float out[4][B * T * HV * V], u[B * C * HV * V], rk[B * C * HK * K], decay[B * C * HV * K];
-  float f32[STATE * B];       /* values of the pools */
-  float pool[3][STATE * B];   /* room for any type: initial, final, working */
+  float f32[STATE * B];     /* values of the pools */
+  float pool[3][STATE * B]; /* room for any type: initial, final, working */
   float shots[STATE * B * T];
   int32_t lengths[B], made[B], accepted[B], slots[B * T];
 } run_data;
 
-static rd_tensor tensor(void *p, rd_dtype dtype, int32_t rank, int64_t a, int64_t b, int64_t c, int64_t d) {
+static rd_tensor tensor(void *p, rd_dtype dtype, int32_t rank, int64_t a, int64_t b, int64_t c,
+                        int64_t d) {
   return rd_tensor_contiguous(p, dtype, rank, (int64_t[]){a, b, c, d});
 }
 
