@@ -60,7 +60,8 @@ int npu_take_kernel(npu_request *r, const char *name);
 
 /* Named tensors, from the file (path may be NULL: generated) to a prepared launch.  `in` owns the
  * file's tensors and must live as long as the call.  Returns an exit status after a message. */
-int npu_prepare(const npu_request *r, const char *path, const char *out, io_file *in, rd_npu_call *call);
+int npu_prepare(const npu_request *r, const char *path, const char *out, io_file *in,
+                rd_npu_call *call);
 /* Adds a tensor of a file to the call, without a copy. Returns an exit status after a message. */
 int npu_add_tensor(const char *command, const io_tensor *t, rd_npu_call *call);
 void npu_model_options(const npu_request *r, rd_npu_options *o);

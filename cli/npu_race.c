@@ -30,11 +30,13 @@ typedef struct race_state {
   int64_t deviations, max_schedules;
 } race_state;
 
-/* ---- mutation ------------------------------------------------------------------------------------ */
+/* ---- mutation
+ * ------------------------------------------------------------------------------------ */
 
 enum { MAX_LAUNCHES = 32 };
 
-/* The launches of the mutation set: the default shape first. Returns their number or -1 - status. */
+/* The launches of the mutation set: the default shape first. Returns their number or -1 - status.
+ */
 static int mutation_launches(const race_state *s, rd_npu_call *calls, rd_npu_launch *launches) {
   int n = 0;
   io_file none = {0};
@@ -73,12 +75,16 @@ static int mutate(const race_state *s) {
   rd_npu_mutation_free(m);
   for (int i = 0; i < n; i++) rd_npu_call_free(&calls[i]);
   free(calls);
-  int status = judged == RD_NPU_OK ? CLI_OK : judged == RD_NPU_FINDING ? CLI_FAILED : judged == RD_NPU_BAD_INPUT ? CLI_BAD : CLI_SYSTEM;
+  int status = judged == RD_NPU_OK          ? CLI_OK
+               : judged == RD_NPU_FINDING   ? CLI_FAILED
+               : judged == RD_NPU_BAD_INPUT ? CLI_BAD
+                                            : CLI_SYSTEM;
   if (status == CLI_SYSTEM) cli_fail(command.name, status, "out of memory or threads");
   return cli_finish(command.name, status);
 }
 
-/* ---- race ------------------------------------------------------------------------------------------ */
+/* ---- race
+ * ------------------------------------------------------------------------------------------ */
 
 static int race(const race_state *s, rd_npu_call *call) {
   rd_npu_options o;
@@ -89,7 +95,10 @@ static int race(const race_state *s, rd_npu_call *call) {
   rd_npu_report *rep = NULL;
   rd_npu_status ran = rd_npu_run(&call->launch, &o, &rep);
   cli_progress_end();
-  int status = ran == RD_NPU_OK ? CLI_OK : ran == RD_NPU_FINDING ? CLI_FAILED : ran == RD_NPU_BAD_INPUT ? CLI_BAD : CLI_SYSTEM;
+  int status = ran == RD_NPU_OK          ? CLI_OK
+               : ran == RD_NPU_FINDING   ? CLI_FAILED
+               : ran == RD_NPU_BAD_INPUT ? CLI_BAD
+                                         : CLI_SYSTEM;
   if (status == CLI_BAD || status == CLI_SYSTEM) {
     cli_fail(command.name, status, "%s", rd_npu_report_summary(rep));
   } else {
@@ -123,7 +132,9 @@ int npu_race(int argc, char **argv) {
   if (!npu_take_kernel(&s.r, args.operands[0])) return CLI_BAD;
   const char *path = args.operand_count > 1 ? args.operands[1] : NULL;
   if (s.mutate) {
-    if (path) return cli_fail(command.name, CLI_BAD, "--mutate runs over the kernel's own shapes and takes no file");
+    if (path)
+      return cli_fail(command.name, CLI_BAD,
+                      "--mutate runs over the kernel's own shapes and takes no file");
     return mutate(&s);
   }
   static rd_npu_call call;

@@ -38,11 +38,16 @@ static bool print_line(void *user, const char *text) {
 
 static const io_dtype *dtype_of(rd_npu_type t) {
   switch (t) {
-  case RD_NPU_F16: return io_dtype_of(RD_F16);
-  case RD_NPU_BF16: return io_dtype_of(RD_BF16);
-  case RD_NPU_F32: return io_dtype_of(RD_F32);
-  case RD_NPU_S32: return io_dtype_of(RD_I32);
-  default: return io_dtype_of(RD_I64);
+  case RD_NPU_F16:
+    return io_dtype_of(RD_F16);
+  case RD_NPU_BF16:
+    return io_dtype_of(RD_BF16);
+  case RD_NPU_F32:
+    return io_dtype_of(RD_F32);
+  case RD_NPU_S32:
+    return io_dtype_of(RD_I32);
+  default:
+    return io_dtype_of(RD_I64);
   }
 }
 
@@ -62,7 +67,8 @@ static int write_outputs(const run_state *s, const rd_npu_call *call) {
   return status == IO_OK ? CLI_OK : cli_fail(command.name, (int)status, "%s", err.text);
 }
 
-/* ---- the oracle ---------------------------------------------------------------------------------- */
+/* ---- the oracle
+ * ---------------------------------------------------------------------------------- */
 
 typedef struct judged {
   const rd_npu_limit *limit;
@@ -78,8 +84,10 @@ static int expectations(const run_state *s, const rd_npu_call *call, judged *j) 
   for (const rd_npu_limit *l = s->r.kernel->limits; l && l->output && n < MAX_JUDGED; l++) {
     const rd_npu_named *t = rd_npu_call_input(call, l->output);
     if (!t) continue;
-    j[n] = (judged){.limit = l, .expected = malloc(((size_t)rd_npu_named_count(t) + 1) * sizeof(double))};
-    if (!j[n].expected || s->r.kernel->oracle(call, l->output, j[n].expected) != RD_NPU_OK) return -1;
+    j[n] = (judged){.limit = l,
+                    .expected = malloc(((size_t)rd_npu_named_count(t) + 1) * sizeof(double))};
+    if (!j[n].expected || s->r.kernel->oracle(call, l->output, j[n].expected) != RD_NPU_OK)
+      return -1;
     n++;
   }
   return n;
@@ -100,26 +108,31 @@ static void compare(const rd_npu_call *call, judged *j) {
     double over = bound > 0 ? d / bound : 0;
     if (isnan(d) || over > j->worst) j->worst = isnan(d) ? (double)INFINITY : over, j->at = i;
   }
-  j->nrmse = sqrt(error / (double)(count ? count : 1)) / fmax(sqrt(power / (double)(count ? count : 1)), 1e-12);
+  j->nrmse = sqrt(error / (double)(count ? count : 1)) /
+             fmax(sqrt(power / (double)(count ? count : 1)), 1e-12);
   if (j->limit->nrmse > 0 && !(j->nrmse <= j->limit->nrmse)) j->ok = false;
   if (j->worst > 1) j->ok = false;
 }
 
 static json_t *judged_json(const judged *j) {
-  return json_pack("{s:s, s:o, s:o, s:I, s:b}", "output", j->limit->output, "nrmse", io_json_real(j->nrmse),
-                   "over_limit", io_json_real(j->worst), "nonfinite", (json_int_t)j->nonfinite, "ok", j->ok);
+  return json_pack("{s:s, s:o, s:o, s:I, s:b}", "output", j->limit->output, "nrmse",
+                   io_json_real(j->nrmse), "over_limit", io_json_real(j->worst), "nonfinite",
+                   (json_int_t)j->nonfinite, "ok", j->ok);
 }
 
-/* ---- run ------------------------------------------------------------------------------------------- */
+/* ---- run
+ * ------------------------------------------------------------------------------------------- */
 
-static int report(const run_state *s, const rd_npu_report *rep, const judged *j, int judged_count, double seconds, int status) {
+static int report(const run_state *s, const rd_npu_report *rep, const judged *j, int judged_count,
+                  double seconds, int status) {
   if (s->r.json) {
     char *text = rd_npu_report_json(rep);
     json_t *model = text ? json_loads(text, 0, NULL) : NULL, *checks = json_array();
     free(text);
     for (int i = 0; i < judged_count; i++) json_array_append_new(checks, judged_json(&j[i]));
-    json_t *root = json_pack("{s:s, s:o, s:o, s:o}", "kernel", s->r.kernel->name, "seconds", io_json_real(seconds), "checks",
-                             checks, "model", model ? model : json_null());
+    json_t *root =
+        json_pack("{s:s, s:o, s:o, s:o}", "kernel", s->r.kernel->name, "seconds",
+                  io_json_real(seconds), "checks", checks, "model", model ? model : json_null());
     return cli_finish_json(command.name, status, root);
   }
   char *text = rd_npu_report_text(rep);
@@ -128,7 +141,8 @@ static int report(const run_state *s, const rd_npu_report *rep, const judged *j,
   for (int i = 0; i < judged_count; i++) {
     printf("%-16s NRMSE %.3g", j[i].limit->output, j[i].nrmse);
     if (j[i].limit->nrmse > 0) printf(" (limit %.3g)", j[i].limit->nrmse);
-    if (j[i].limit->atol > 0 || j[i].limit->rtol > 0) printf(", worst element at %.3g of its bound", j[i].worst);
+    if (j[i].limit->atol > 0 || j[i].limit->rtol > 0)
+      printf(", worst element at %.3g of its bound", j[i].worst);
     printf(", %lld not finite: %s\n", (long long)j[i].nonfinite, j[i].ok ? "ok" : "FAILED");
   }
   printf("%.2f s\n", seconds);
@@ -138,8 +152,10 @@ static int report(const run_state *s, const rd_npu_report *rep, const judged *j,
 static int execute(const run_state *s, rd_npu_call *call) {
   judged j[MAX_JUDGED] = {{0}};
   int count = s->oracle ? expectations(s, call, j) : 0;
-  if (s->plan && s->r.kernel->plan) s->r.kernel->plan(call, print_line, s->r.json ? stderr : stdout);
-  int status = count < 0 ? cli_fail(command.name, CLI_SYSTEM, "the oracle ran out of memory") : CLI_OK;
+  if (s->plan && s->r.kernel->plan)
+    s->r.kernel->plan(call, print_line, s->r.json ? stderr : stdout);
+  int status =
+      count < 0 ? cli_fail(command.name, CLI_SYSTEM, "the oracle ran out of memory") : CLI_OK;
   rd_npu_report *rep = NULL;
   rd_npu_options o;
   npu_model_options(&s->r, &o);
@@ -149,7 +165,8 @@ static int execute(const run_state *s, rd_npu_call *call) {
   double seconds = cli_seconds() - start;
   cli_progress_end();
   if (ran == RD_NPU_BAD_INPUT || ran == RD_NPU_NO_MEMORY)
-    status = cli_fail(command.name, ran == RD_NPU_BAD_INPUT ? CLI_BAD : CLI_SYSTEM, "%s", rd_npu_report_summary(rep));
+    status = cli_fail(command.name, ran == RD_NPU_BAD_INPUT ? CLI_BAD : CLI_SYSTEM, "%s",
+                      rd_npu_report_summary(rep));
   else if (status == CLI_OK) {
     if (ran == RD_NPU_FINDING) status = CLI_FAILED;
     for (int i = 0; i < count; i++) {
@@ -185,7 +202,8 @@ int npu_run(int argc, char **argv) {
   if (!npu_take_kernel(&s.r, args.operands[0])) return CLI_BAD;
   static rd_npu_call call;
   io_file in = {0};
-  int status = npu_prepare(&s.r, args.operand_count > 1 ? args.operands[1] : NULL, s.out, &in, &call);
+  int status =
+      npu_prepare(&s.r, args.operand_count > 1 ? args.operands[1] : NULL, s.out, &in, &call);
   if (status == CLI_OK) status = execute(&s, &call);
   rd_npu_call_free(&call);
   io_file_free(&in);

@@ -22,7 +22,9 @@ static const cli_command command = {
     1,
     2};
 
-static bool to_file(void *user, const char *bytes, size_t count) { return fwrite(bytes, 1, count, user) == count; }
+static bool to_file(void *user, const char *bytes, size_t count) {
+  return fwrite(bytes, 1, count, user) == count;
+}
 
 /* A file the trace is written to, or none. */
 typedef struct sink {
@@ -64,25 +66,31 @@ static double percent(uint64_t part, uint64_t cycles, uint32_t cores) {
 static int table(const npu_request *r, const rd_npu_trace_result *t, int status) {
   json_t *pipes = json_array();
   if (!r->json) {
-    printf("%s: %llu modelled cycles on %u cores\n", r->kernel->name, (unsigned long long)t->cycles, t->cores);
+    printf("%s: %llu modelled cycles on %u cores\n", r->kernel->name, (unsigned long long)t->cycles,
+           t->cores);
     printf("%-5s %10s %8s %8s %14s\n", "pipe", "operations", "busy %", "wait %", "bytes");
   }
   for (int p = 0; p < RD_NPU_PIPES; p++) {
     const rd_npu_pipe_use *u = &t->pipe[p];
     if (!u->operations && !u->waiting) continue;
-    double busy = percent(u->busy, t->cycles, t->cores), wait = percent(u->waiting, t->cycles, t->cores);
+    double busy = percent(u->busy, t->cycles, t->cores),
+           wait = percent(u->waiting, t->cycles, t->cores);
     const char *name = rd_npu_pipe_name((rd_npu_pipe)p);
     if (!r->json)
-      printf("%-5s %10llu %8.1f %8.1f %14llu\n", name, (unsigned long long)u->operations, busy, wait, (unsigned long long)u->bytes);
-    json_array_append_new(pipes, json_pack("{s:s, s:I, s:f, s:f, s:I}", "pipe", name, "operations", (json_int_t)u->operations,
-                                           "busy_percent", busy, "wait_percent", wait, "bytes", (json_int_t)u->bytes));
+      printf("%-5s %10llu %8.1f %8.1f %14llu\n", name, (unsigned long long)u->operations, busy,
+             wait, (unsigned long long)u->bytes);
+    json_array_append_new(pipes, json_pack("{s:s, s:I, s:f, s:f, s:I}", "pipe", name, "operations",
+                                           (json_int_t)u->operations, "busy_percent", busy,
+                                           "wait_percent", wait, "bytes", (json_int_t)u->bytes));
   }
   if (!r->json) {
     json_decref(pipes);
     return cli_finish(command.name, status);
   }
-  return cli_finish_json(command.name, status, json_pack("{s:s, s:I, s:I, s:o}", "kernel", r->kernel->name, "cycles", (json_int_t)t->cycles,
-                                                         "cores", (json_int_t)t->cores, "pipes", pipes));
+  return cli_finish_json(command.name, status,
+                         json_pack("{s:s, s:I, s:I, s:o}", "kernel", r->kernel->name, "cycles",
+                                   (json_int_t)t->cycles, "cores", (json_int_t)t->cores, "pipes",
+                                   pipes));
 }
 
 static int trace(const npu_request *r, rd_npu_call *call, const char *out, const char *log) {
@@ -113,7 +121,8 @@ static int trace(const npu_request *r, rd_npu_call *call, const char *out, const
 static int check_log(const char *log, const char *in, const char *out) {
   io_error err;
   if (!log) return CLI_OK;
-  if (out && strcmp(log, out) == 0) return cli_fail(command.name, CLI_BAD, "%s: both --log and -o", log);
+  if (out && strcmp(log, out) == 0)
+    return cli_fail(command.name, CLI_BAD, "%s: both --log and -o", log);
   io_status status = io_check_output(log, &err);
   if (status == IO_OK && in) status = io_refuse_same_file(log, in, &err);
   if (status == IO_OK && out) status = io_refuse_same_file(log, out, &err);

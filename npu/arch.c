@@ -1,17 +1,33 @@
-/* Architecture descriptors: the publicly documented figures (docs/NPU-MODEL.md names the sources). */
+/* Architecture descriptors: the publicly documented figures (docs/NPU-MODEL.md names the sources).
+ */
 #include "model.h"
 
 #define KIB 1024u
 static const rd_npu_arch_info archs[RD_NPU_ARCHS] = {
-    [RD_NPU_310P] = {.name = "310P", .coupled = true, .cores = 8, .vectors_per_core = 1,
+    [RD_NPU_310P] = {.name = "310P",
+                     .coupled = true,
+                     .cores = 8,
+                     .vectors_per_core = 1,
                      .capacity = {0, 1024 * KIB, 64 * KIB, 64 * KIB, 256 * KIB, 256 * KIB},
-                     .vector_in_order = false, .bf16 = false, .emulated_vectors = false},
-    [RD_NPU_910B] = {.name = "910B", .coupled = false, .cores = 24, .vectors_per_core = 2,
+                     .vector_in_order = false,
+                     .bf16 = false,
+                     .emulated_vectors = false},
+    [RD_NPU_910B] = {.name = "910B",
+                     .coupled = false,
+                     .cores = 24,
+                     .vectors_per_core = 2,
                      .capacity = {0, 512 * KIB, 64 * KIB, 64 * KIB, 128 * KIB, 192 * KIB},
-                     .vector_in_order = true, .bf16 = true, .emulated_vectors = false},
-    [RD_NPU_950] = {.name = "950", .coupled = false, .cores = 32, .vectors_per_core = 2,
+                     .vector_in_order = true,
+                     .bf16 = true,
+                     .emulated_vectors = false},
+    [RD_NPU_950] = {.name = "950",
+                    .coupled = false,
+                    .cores = 32,
+                    .vectors_per_core = 2,
                     .capacity = {0, 512 * KIB, 64 * KIB, 64 * KIB, 256 * KIB, 256 * KIB},
-                    .vector_in_order = true, .bf16 = true, .emulated_vectors = true},
+                    .vector_in_order = true,
+                    .bf16 = true,
+                    .emulated_vectors = true},
 };
 
 const rd_npu_arch_info *rd_npu_arch_get(rd_npu_arch arch) {

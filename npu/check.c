@@ -2,14 +2,15 @@
  * The checker: happens-before, flag discipline and initialisation, one instruction at a time in
  * program order.  It needs no values and no schedule.
  *
- * Clocks.  VC_p[q] = i says: the next instruction of pipe p starts after instructions 1..i of pipe q
- * have finished.  That holds for q = p too: a pipe's own entry advances only by a barrier or by
+ * Clocks.  VC_p[q] = i says: the next instruction of pipe p starts after instructions 1..i of pipe
+ * q have finished.  That holds for q = p too: a pipe's own entry advances only by a barrier or by
  * acquiring a clock that carries it.  S issues, so what S has waited for reaches every later
  * instruction; S's own UB accesses (its entry [S]) travel by S_x events and barrier ALL only.
  *
  * Shadow.  Per 32-byte granule access records {pipe, index, byte mask, write} and a byte mask
- * of what is initialised.  A new write covers older records (whatever is ordered after it is ordered
- * after them, or their race has been reported); a new read covers older reads of its own pipe.
+ * of what is initialised.  A new write covers older records (whatever is ordered after it is
+ * ordered after them, or their race has been reported); a new read covers older reads of its own
+ * pipe.
  */
 #include "shadow.h"
 
@@ -47,8 +48,8 @@ struct checker {
   const rd_npu_arch_info *arch;
   shadow shadow;
   vclock vc[PIPES], now;
-  uint32_t last[PIPES];    /* newest instruction of each pipe */
-  op_note *notes[PIPES];   /* by index */
+  uint32_t last[PIPES];  /* newest instruction of each pipe */
+  op_note *notes[PIPES]; /* by index */
   uint32_t note_capacity[PIPES];
   flag_state flags[PIPES][PIPES][FLAG_IDS];
   lost_wait lost[LOST_WAITS];
@@ -135,7 +136,8 @@ static void note(checker *k, const insn *i, uint32_t position) {
   k->notes[i->pipe][i->index] = (op_note){i->site, position, fractals, i->op};
 }
 
-/* ---- reports of pairs ----------------------------------------------------------------------------- */
+/* ---- reports of pairs
+ * ----------------------------------------------------------------------------- */
 
 typedef struct visit { /* one operand of the current instruction */
   checker *k;
@@ -165,7 +167,9 @@ static void report_pair(visit *v, const shadow_entry *e, bool write, uint64_t be
   a.tensor = b.tensor = v->o->tensor;
   a.begin = b.begin = begin;
   a.end = b.end = end;
-  rd_npu_finding_kind kind = !e->write ? RD_NPU_RACE_WAR : write ? RD_NPU_RACE_WAW : RD_NPU_RACE_RAW;
+  rd_npu_finding_kind kind = !e->write ? RD_NPU_RACE_WAR
+                             : write   ? RD_NPU_RACE_WAW
+                                       : RD_NPU_RACE_RAW;
   if (e->pipe == RD_NPU_PIPE_M && v->i->pipe == RD_NPU_PIPE_M && v->o->buffer == RD_NPU_L0C)
     kind = RD_NPU_ACCUMULATE;
   raw_finding *r = npu_finding_add(v->f, kind, &a, &b, NULL);
@@ -194,13 +198,15 @@ static bool ordered(const visit *v, const shadow_entry *e) {
   if (e->index == v->i->index) return true; /* the instruction's own read and write */
   if (pipe == RD_NPU_PIPE_V && k->arch->vector_in_order) return true;
   if (pipe == RD_NPU_PIPE_M && v->o->buffer == RD_NPU_L0C) {
-    uint32_t mine = (v->i->mad.m / 16) * (v->i->mad.n / 16), theirs = k->notes[pipe][e->index].fractals;
+    uint32_t mine = (v->i->mad.m / 16) * (v->i->mad.n / 16),
+             theirs = k->notes[pipe][e->index].fractals;
     return (mine < theirs ? mine : theirs) >= 10;
   }
   return false;
 }
 
-/* ---- shadow of one operand -------------------------------------------------------------------------- */
+/* ---- shadow of one operand
+ * -------------------------------------------------------------------------- */
 
 static void touch(visit *v, granule *g, uint32_t mask, uint64_t at, bool write) {
   for (granule *part = g; part; part = part->more)
@@ -208,7 +214,8 @@ static void touch(visit *v, granule *g, uint32_t mask, uint64_t at, bool write) 
       shadow_entry *e = &part->entry[n];
       uint32_t common = e->mask & mask;
       if (common && (write || e->write) && !ordered(v, e)) {
-        unsigned low = (unsigned)__builtin_ctz(common), high = 32u - (unsigned)__builtin_clz(common);
+        unsigned low = (unsigned)__builtin_ctz(common),
+                 high = 32u - (unsigned)__builtin_clz(common);
         report_pair(v, e, write, at + low, at + high);
       }
       if (write || (!e->write && e->pipe == v->i->pipe)) e->mask &= ~mask;
@@ -234,8 +241,13 @@ static void touch_granule(visit *v, uint64_t at, uint32_t mask) {
     if (v->o->access & CONSUME && (g->init & mask) != mask && !v->uninitialised) {
       uint32_t missing = mask & ~g->init;
       uint64_t first = at / GRANULE * GRANULE + (unsigned)__builtin_ctz(missing);
-      raw_access a = {.pipe = v->i->pipe, .op = v->i->op, .site = v->i->site, .buffer = v->o->buffer,
-                      .tensor = v->o->tensor, .begin = first, .end = first + 1};
+      raw_access a = {.pipe = v->i->pipe,
+                      .op = v->i->op,
+                      .site = v->i->site,
+                      .buffer = v->o->buffer,
+                      .tensor = v->o->tensor,
+                      .begin = first,
+                      .end = first + 1};
       npu_finding_add(v->f, RD_NPU_UNINITIALISED, &a, NULL, NULL);
       v->uninitialised = true;
     }
@@ -265,7 +277,8 @@ static void touch_operand(visit *v) {
     if (!(t->mode & RD_NPU_OUT)) return; /* nothing can conflict or be missing */
     range_set *set = o->access & WRITE ? &v->k->written[o->tensor] : &v->k->read[o->tensor];
     for (uint64_t u = 0; u < o->units; u++) {
-      range r = {o->base + u * o->stride, o->base + u * o->stride + o->bytes, v->i->site, v->i->op, v->i->pipe};
+      range r = {o->base + u * o->stride, o->base + u * o->stride + o->bytes, v->i->site, v->i->op,
+                 v->i->pipe};
       if (!npu_ranges_add(set, r)) v->k->failed = true;
     }
   }
@@ -289,31 +302,37 @@ static void touch_operand(visit *v) {
   }
 }
 
-/* ---- control instructions ----------------------------------------------------------------------------- */
+/* ---- control instructions
+ * ----------------------------------------------------------------------------- */
 
 static void step_set(checker *k, const insn *i, finding_list *f) {
   flag_state *s = &k->flags[i->flag.src][i->flag.dst][i->flag.id];
   unsigned dst = i->flag.dst;
   vclock released = k->now;
   released.at[i->pipe] = i->index;
-  /* the k-th wait must happen-before the (k+1)-th set; a wait by S precedes all that S issues later */
+  /* the k-th wait must happen-before the (k+1)-th set; a wait by S precedes all that S issues later
+   */
   bool ordered_after = s->last_wait == 0 || dst == RD_NPU_PIPE_S || k->now.at[dst] >= s->last_wait;
   if (s->count || !ordered_after) {
     raw_access b = {.pipe = i->pipe, .op = OP_set_flag, .site = i->site, .begin = i->flag.id};
-    raw_access a = {.pipe = (uint8_t)dst, .op = OP_wait_flag, .site = s->last_wait_site, .begin = i->flag.id};
+    raw_access a = {
+        .pipe = (uint8_t)dst, .op = OP_wait_flag, .site = s->last_wait_site, .begin = i->flag.id};
     if (s->count) {
       a.pipe = i->flag.src, a.op = OP_set_flag;
       a.site = s->queue[(s->head + s->count - 1) % s->capacity].site;
     }
     char why[160];
-    snprintf(why, sizeof why, "flag %s_%s %u may still be set when it is set again: missing edge %s_%s from the wait",
-             rd_npu_pipe_name(i->flag.src), rd_npu_pipe_name(dst), i->flag.id, rd_npu_pipe_name(dst),
-             rd_npu_pipe_name(i->flag.src));
+    snprintf(
+        why, sizeof why,
+        "flag %s_%s %u may still be set when it is set again: missing edge %s_%s from the wait",
+        rd_npu_pipe_name(i->flag.src), rd_npu_pipe_name(dst), i->flag.id, rd_npu_pipe_name(dst),
+        rd_npu_pipe_name(i->flag.src));
     npu_finding_add(f, RD_NPU_FLAG_REUSE, &a, &b, why);
   }
   for (uint32_t n = 0; n < k->lost_count; n++) {
     lost_wait *w = &k->lost[n];
-    if (!w->later_set && w->src == i->flag.src && w->dst == dst && w->id == i->flag.id) w->later_set = i->site;
+    if (!w->later_set && w->src == i->flag.src && w->dst == dst && w->id == i->flag.id)
+      w->later_set = i->site;
   }
   if (s->count == s->capacity) {
     uint32_t capacity = s->capacity ? s->capacity * 2 : 4;
@@ -358,7 +377,8 @@ static void step_barrier(checker *k, const insn *i) {
   for (unsigned q = 0; q < PIPES; q++) k->vc[q] = all;
 }
 
-/* ---- the step -------------------------------------------------------------------------------------------- */
+/* ---- the step
+ * -------------------------------------------------------------------------------------------- */
 
 void npu_checker_step(checker *k, const insn *i, uint32_t position, finding_list *f) {
   if (k->failed) return;
@@ -421,11 +441,13 @@ void npu_checker_finish(checker *k, finding_list *f) {
       for (unsigned id = 0; id < FLAG_IDS; id++) {
         flag_state *s = &k->flags[a][b][id];
         for (uint32_t n = 0; n < s->count; n++) {
-          raw_access set = {.pipe = (uint8_t)a, .op = OP_set_flag,
-                            .site = s->queue[(s->head + n) % s->capacity].site, .begin = id};
+          raw_access set = {.pipe = (uint8_t)a,
+                            .op = OP_set_flag,
+                            .site = s->queue[(s->head + n) % s->capacity].site,
+                            .begin = id};
           char why[120];
-          snprintf(why, sizeof why, "flag %s_%s %u is still set when the kernel ends", rd_npu_pipe_name(a),
-                   rd_npu_pipe_name(b), id);
+          snprintf(why, sizeof why, "flag %s_%s %u is still set when the kernel ends",
+                   rd_npu_pipe_name(a), rd_npu_pipe_name(b), id);
           npu_finding_add(f, RD_NPU_LEFTOVER_FLAG, &set, NULL, why);
         }
       }
@@ -434,7 +456,8 @@ void npu_checker_finish(checker *k, finding_list *f) {
     if (k->last[p] <= s->at[p]) continue;
     raw_access a = access_of(k, p, k->last[p]);
     char why[120];
-    snprintf(why, sizeof why, "%s may still be running when the kernel ends: pipe_barrier(ALL) is missing",
+    snprintf(why, sizeof why,
+             "%s may still be running when the kernel ends: pipe_barrier(ALL) is missing",
              rd_npu_pipe_name(p));
     npu_finding_add(f, RD_NPU_LEFTOVER_OP, &a, NULL, why);
   }

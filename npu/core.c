@@ -51,14 +51,15 @@ static bool available(rd_npu_core *c, const insn *i) {
 static bool control_ok(rd_npu_core *c, const insn *i) {
   char why[160];
   if (i->op == OP_pipe_barrier) {
-    if (i->barrier.pipe == RD_NPU_PIPE_ALL || npu_pipe_exists(c->launch, i->barrier.pipe)) return true;
+    if (i->barrier.pipe == RD_NPU_PIPE_ALL || npu_pipe_exists(c->launch, i->barrier.pipe))
+      return true;
     finding(c, RD_NPU_MISSING_INSTRUCTION, i, "barrier on a pipe this core does not have");
     return false;
   }
   if (!npu_pipe_exists(c->launch, i->flag.src) || !npu_pipe_exists(c->launch, i->flag.dst) ||
       i->flag.src == i->flag.dst) {
-    snprintf(why, sizeof why, "no event from pipe %s to pipe %s on this core", rd_npu_pipe_name(i->flag.src),
-             rd_npu_pipe_name(i->flag.dst));
+    snprintf(why, sizeof why, "no event from pipe %s to pipe %s on this core",
+             rd_npu_pipe_name(i->flag.src), rd_npu_pipe_name(i->flag.dst));
     finding(c, RD_NPU_MISSING_INSTRUCTION, i, why);
     return false;
   }
@@ -81,7 +82,8 @@ static void run(rd_npu_core *c, const insn *i) {
     else if (!c->halted) {
       c->halted = true;
       if (!c->check)
-        finding(c, RD_NPU_DEADLOCK, i, "waits for a flag that no earlier set_flag of the program sets");
+        finding(c, RD_NPU_DEADLOCK, i,
+                "waits for a flag that no earlier set_flag of the program sets");
     }
     return;
   }

@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-/* ---- addresses --------------------------------------------------------------------------------- */
+/* ---- addresses ---------------------------------------------------------------------------------
+ */
 
 static uint8_t *local(const memory *m, uint64_t addr) {
   return m->buffer[addr_buffer(addr)] + addr_offset(addr);
@@ -31,9 +32,11 @@ static void copy_range(const memory *m, uint64_t dst, uint64_t src, uint64_t byt
     memmove(local(m, dst), local(m, src), bytes);
 }
 
-/* ---- scalars ------------------------------------------------------------------------------------ */
+/* ---- scalars ------------------------------------------------------------------------------------
+ */
 
-/* The operand's bits in the instruction's type: immediates convert, registers hold the type asked. */
+/* The operand's bits in the instruction's type: immediates convert, registers hold the type asked.
+ */
 static uint32_t scalar_bits(const memory *m, rd_npu_scalar s, uint8_t type) {
   uint32_t bits = s.kind == 2 ? m->reg[s.bits] : s.bits;
   bool integer = type == RD_NPU_S32 || type == RD_NPU_S16;
@@ -57,17 +60,23 @@ static void scalar_op(memory *m, const insn *i) {
   }
   uint32_t b = scalar_bits(m, i->s.b, i->type_dst), r = 0;
   if (i->type_dst == RD_NPU_S32) {
-    r = i->op == OP_sadd ? a + b : i->op == OP_ssub ? a - b : i->op == OP_smul ? a * b
-                                 : (uint32_t)((int32_t)a < (int32_t)b);
+    r = i->op == OP_sadd   ? a + b
+        : i->op == OP_ssub ? a - b
+        : i->op == OP_smul ? a * b
+                           : (uint32_t)((int32_t)a < (int32_t)b);
   } else {
     float x = float_from(a), y = float_from(b);
-    r = float_bits(i->op == OP_sadd ? x + y : i->op == OP_ssub ? x - y : i->op == OP_smul ? x * y
-                                            : x < y ? 1.0f : 0.0f);
+    r = float_bits(i->op == OP_sadd   ? x + y
+                   : i->op == OP_ssub ? x - y
+                   : i->op == OP_smul ? x * y
+                   : x < y            ? 1.0f
+                                      : 0.0f);
   }
   m->reg[i->s.reg] = r;
 }
 
-/* ---- copies and matrix -------------------------------------------------------------------------- */
+/* ---- copies and matrix --------------------------------------------------------------------------
+ */
 
 static void copy_units(const memory *m, const insn *i, uint32_t begin, uint32_t end) {
   operand o[MAX_OPERANDS];
@@ -81,7 +90,8 @@ static void copy_units(const memory *m, const insn *i, uint32_t begin, uint32_t 
 
 static void load_units(const memory *m, const insn *i, uint32_t begin, uint32_t end) {
   for (uint32_t u = begin; u < end; u++) {
-    const uint8_t *src = local(m, i->load.src) + 512 * (uint64_t)(i->load.start + u * i->load.stride);
+    const uint8_t *src =
+        local(m, i->load.src) + 512 * (uint64_t)(i->load.start + u * i->load.stride);
     uint8_t *dst = local(m, i->load.dst) + 512 * (uint64_t)u * (1 + i->load.gap);
     if (!i->load.transpose) {
       memcpy(dst, src, 512);
@@ -97,7 +107,8 @@ static void convert_run(uint8_t *dst, const uint8_t *src, uint8_t to, uint8_t fr
     memcpy(dst, src, n * type_size(to));
     return;
   }
-  vector_fn *fn = npu_vector_fn(to == RD_NPU_F16 ? OP_vconv_f322f16 : OP_vconv_f322bf16, RD_NPU_F32);
+  vector_fn *fn =
+      npu_vector_fn(to == RD_NPU_F16 ? OP_vconv_f322f16 : OP_vconv_f322bf16, RD_NPU_F32);
   fn(dst, src, NULL, 0, n);
 }
 
@@ -110,7 +121,8 @@ static void cc_to_ub(const memory *m, const insn *i, uint32_t begin, uint32_t en
 }
 
 static void cc_to_gm(const memory *m, const insn *i, uint32_t begin, uint32_t end) {
-  uint32_t rows = i->copy.len, n = i->copy.src_gap, to = type_size(i->type_dst), from = type_size(i->type_src);
+  uint32_t rows = i->copy.len, n = i->copy.src_gap, to = type_size(i->type_dst),
+           from = type_size(i->type_src);
   uint8_t *gm = m->gm[addr_tensor(i->copy.dst)] + addr_offset(i->copy.dst);
   const uint8_t *src = local(m, i->copy.src);
   for (uint32_t r = begin; r < end; r++)
@@ -122,7 +134,8 @@ static void cc_to_gm(const memory *m, const insn *i, uint32_t begin, uint32_t en
 
 /* C[4][16] += A[4 rows][k] B[k][16], k ascending, one rounding per addition (the products of 16-bit
  * floats are exact in f32). */
-static void mad_rows(float *restrict acc, const float *restrict a, const float *restrict b, uint32_t k) {
+static void mad_rows(float *restrict acc, const float *restrict a, const float *restrict b,
+                     uint32_t k) {
   float r0[16], r1[16], r2[16], r3[16];
   for (unsigned n = 0; n < 16; n++)
     r0[n] = acc[n], r1[n] = acc[16 + n], r2[n] = acc[32 + n], r3[n] = acc[48 + n];
@@ -140,7 +153,8 @@ static void mad_rows(float *restrict acc, const float *restrict a, const float *
 }
 
 static void widen(float *dst, const uint8_t *src, uint8_t type, size_t n) {
-  npu_vector_fn(type == RD_NPU_BF16 ? OP_vconv_bf162f32 : OP_vconv_f162f32, RD_NPU_F32)(dst, src, NULL, 0, n);
+  npu_vector_fn(type == RD_NPU_BF16 ? OP_vconv_bf162f32 : OP_vconv_f162f32, RD_NPU_F32)(dst, src,
+                                                                                        NULL, 0, n);
 }
 
 /* Fractal u of C is column block u / M1, row block u % M1. */
@@ -176,12 +190,14 @@ static void mad_units(const memory *m, const insn *i, uint32_t begin, uint32_t e
       widen(acc, c, RD_NPU_F16, 256);
     else
       memcpy(acc, c, sizeof acc);
-    for (unsigned x = 0; x < 16; x += 4) mad_rows(acc + 16 * x, a + (uint64_t)(row * 16 + x) * k, b, k);
+    for (unsigned x = 0; x < 16; x += 4)
+      mad_rows(acc + 16 * x, a + (uint64_t)(row * 16 + x) * k, b, k);
     convert_run(c, (const uint8_t *)acc, i->type_dst, RD_NPU_F32, 256);
   }
 }
 
-/* ---- vector ------------------------------------------------------------------------------------- */
+/* ---- vector -------------------------------------------------------------------------------------
+ */
 
 typedef struct lane_run {
   uint8_t *dst, *a, *b;
@@ -199,15 +215,18 @@ static uint64_t mask_bits(const insn *i, uint32_t lane, uint32_t count) {
   return word & ((1ull << count) - 1);
 }
 
-/* One repeat, chunk by chunk; a partly masked chunk is computed aside and only active lanes land. */
-static void vector_repeat(const lane_run *v, const insn *i, uint32_t r, vector_fn *fn, uint32_t scalar,
-                          uint32_t lanes) {
+/* One repeat, chunk by chunk; a partly masked chunk is computed aside and only active lanes land.
+ */
+static void vector_repeat(const lane_run *v, const insn *i, uint32_t r, vector_fn *fn,
+                          uint32_t scalar, uint32_t lanes) {
   for (uint32_t l = 0; l < lanes; l += v->chunk) {
     uint64_t on = mask_bits(i, l, v->chunk), full = (1ull << v->chunk) - 1;
     if (!on) continue;
     uint8_t *d = v->dst + 32ull * r * i->v.dst_rep + lane_at(l, v->size_dst, i->v.dst_blk);
-    const uint8_t *a = v->src0 ? v->a + 32ull * r * i->v.src0_rep + lane_at(l, v->size_src, i->v.src0_blk) : NULL;
-    const uint8_t *b = v->src1 ? v->b + 32ull * r * i->v.src1_rep + lane_at(l, v->size_src, i->v.src1_blk) : a;
+    const uint8_t *a =
+        v->src0 ? v->a + 32ull * r * i->v.src0_rep + lane_at(l, v->size_src, i->v.src0_blk) : NULL;
+    const uint8_t *b =
+        v->src1 ? v->b + 32ull * r * i->v.src1_rep + lane_at(l, v->size_src, i->v.src1_blk) : a;
     if (on == full) {
       fn(d, a, b, scalar, v->chunk);
       continue;
@@ -222,19 +241,24 @@ static void vector_repeat(const lane_run *v, const insn *i, uint32_t r, vector_f
 
 static void vector_units(const memory *m, const insn *i, uint32_t begin, uint32_t end) {
   uint8_t class = npu_ops[i->op].class;
-  lane_run v = {.dst = local(m, i->v.dst), .size_dst = type_size(i->type_dst), .size_src = type_size(i->type_src)};
+  lane_run v = {.dst = local(m, i->v.dst),
+                .size_dst = type_size(i->type_dst),
+                .size_src = type_size(i->type_src)};
   v.src0 = class != CLASS_VEC1, v.src1 = class == CLASS_VEC3;
   if (v.src0) v.a = local(m, i->v.src0);
   if (v.src1) v.b = local(m, i->v.src1);
   bool wide = v.size_dst == 4 || v.size_src == 4;
   uint32_t lanes = wide ? 64 : 128;
   v.chunk = wide ? 8 : 16;
-  vector_fn *fn = npu_vector_fn(i->op, i->type_dst == RD_NPU_F16 && wide ? RD_NPU_F32 : i->type_dst);
+  vector_fn *fn =
+      npu_vector_fn(i->op, i->type_dst == RD_NPU_F16 && wide ? RD_NPU_F32 : i->type_dst);
   uint32_t scalar = scalar_bits(m, i->v.scalar, i->type_dst);
   bool all = i->v.lo == ~0ull && (wide || i->v.hi == ~0ull);
   uint32_t drep = lanes * v.size_dst / 32, srep = lanes * v.size_src / 32;
-  bool row = all && i->v.dst_blk == 1 && (!v.src0 || i->v.src0_blk == 1) && (!v.src1 || i->v.src1_blk == 1);
-  if (row && i->v.dst_rep == drep && (!v.src0 || i->v.src0_rep == srep) && (!v.src1 || i->v.src1_rep == srep)) {
+  bool row = all && i->v.dst_blk == 1 && (!v.src0 || i->v.src0_blk == 1) &&
+             (!v.src1 || i->v.src1_blk == 1);
+  if (row && i->v.dst_rep == drep && (!v.src0 || i->v.src0_rep == srep) &&
+      (!v.src1 || i->v.src1_rep == srep)) {
     const uint8_t *a = v.src0 ? v.a + 32ull * begin * srep : NULL;
     fn(v.dst + 32ull * begin * drep, a, v.src1 ? v.b + 32ull * begin * srep : a, scalar,
        (size_t)(end - begin) * lanes);
@@ -246,7 +270,8 @@ static void vector_units(const memory *m, const insn *i, uint32_t begin, uint32_
       continue;
     }
     const uint8_t *a = v.src0 ? v.a + 32ull * r * i->v.src0_rep : NULL;
-    fn(v.dst + 32ull * r * i->v.dst_rep, a, v.src1 ? v.b + 32ull * r * i->v.src1_rep : a, scalar, lanes);
+    fn(v.dst + 32ull * r * i->v.dst_rep, a, v.src1 ? v.b + 32ull * r * i->v.src1_rep : a, scalar,
+       lanes);
   }
 }
 
@@ -299,7 +324,8 @@ static void brcb_units(const memory *m, const insn *i, uint32_t begin, uint32_t 
     uint8_t row[32]; /* read before writing: the step reads first */
     memcpy(row, local(m, i->v.src0) + 8ull * r * size, 8 * size);
     for (uint32_t j = 0; j < 8; j++) {
-      uint8_t *dst = local(m, i->v.dst) + 32ull * ((uint64_t)r * i->v.dst_rep + (uint64_t)j * i->v.dst_blk);
+      uint8_t *dst =
+          local(m, i->v.dst) + 32ull * ((uint64_t)r * i->v.dst_rep + (uint64_t)j * i->v.dst_blk);
       for (uint32_t x = 0; x < 32; x += size) memcpy(dst + x, row + j * size, size);
     }
   }
@@ -343,22 +369,44 @@ bool npu_execute(memory *m, const insn *i, uint32_t begin, uint32_t end) {
   if (begin >= end) return true;
   switch (npu_ops[i->op].class) {
   case CLASS_BURST:
-  case CLASS_ALIGN: copy_units(m, i, begin, end); break;
-  case CLASS_LOAD: load_units(m, i, begin, end); break;
-  case CLASS_MAD: mad_units(m, i, begin, end); break;
-  case CLASS_CC_UB: cc_to_ub(m, i, begin, end); break;
-  case CLASS_CC_GM: cc_to_gm(m, i, begin, end); break;
+  case CLASS_ALIGN:
+    copy_units(m, i, begin, end);
+    break;
+  case CLASS_LOAD:
+    load_units(m, i, begin, end);
+    break;
+  case CLASS_MAD:
+    mad_units(m, i, begin, end);
+    break;
+  case CLASS_CC_UB:
+    cc_to_ub(m, i, begin, end);
+    break;
+  case CLASS_CC_GM:
+    cc_to_gm(m, i, begin, end);
+    break;
   case CLASS_VEC3:
   case CLASS_VEC2:
-  case CLASS_VEC1: vector_units(m, i, begin, end); break;
-  case CLASS_VRED: reduce_units(m, i, begin, end); break;
-  case CLASS_VBRCB: brcb_units(m, i, begin, end); break;
-  case CLASS_VTRANS: transpose(m, i); break;
-  case CLASS_VGATHER: return gather_units(m, i, begin, end);
+  case CLASS_VEC1:
+    vector_units(m, i, begin, end);
+    break;
+  case CLASS_VRED:
+    reduce_units(m, i, begin, end);
+    break;
+  case CLASS_VBRCB:
+    brcb_units(m, i, begin, end);
+    break;
+  case CLASS_VTRANS:
+    transpose(m, i);
+    break;
+  case CLASS_VGATHER:
+    return gather_units(m, i, begin, end);
   case CLASS_S_GM:
   case CLASS_S_UB:
-  case CLASS_S_OP: scalar_op(m, i); break;
-  default: break;
+  case CLASS_S_OP:
+    scalar_op(m, i);
+    break;
+  default:
+    break;
   }
   return true;
 }

@@ -1,10 +1,10 @@
 /*
  * All schedules with at most d deviations from eager, fewest deviations first.
  *
- * A schedule is a script of (decision number, choice); running one tells how many choices every later
- * decision had, and each alternative there is a schedule with one deviation more.  What a deviation
- * passes over is deferred until nothing else can move, so one deviation is enough to make any single
- * operation late.
+ * A schedule is a script of (decision number, choice); running one tells how many choices every
+ * later decision had, and each alternative there is a schedule with one deviation more.  What a
+ * deviation passes over is deferred until nothing else can move, so one deviation is enough to make
+ * any single operation late.
  */
 #include "report.h"
 
@@ -58,8 +58,11 @@ static uint32_t build_script(explorer *e, uint32_t index) {
 
 static bool run_node(explorer *e, uint32_t index, uint32_t deviations) {
   uint32_t depth = build_script(e, index);
-  schedule s = {.kind = RD_NPU_EXHAUSTIVE, .script = e->script, .script_count = depth,
-                .options = e->options, .options_capacity = e->options_capacity};
+  schedule s = {.kind = RD_NPU_EXHAUSTIVE,
+                .script = e->script,
+                .script_count = depth,
+                .options = e->options,
+                .options_capacity = e->options_capacity};
   if (!npu_image_copy(&e->got, e->before)) return false;
   npu_memory_poison(&e->mem);
   npu_image_bind(&e->got, &e->mem);
@@ -68,7 +71,8 @@ static bool run_node(explorer *e, uint32_t index, uint32_t deviations) {
   e->explored++;
   uint32_t tensor;
   uint64_t byte;
-  if (end != REPLAY_DONE || npu_image_differs(&e->expected, &e->got, &tensor, &byte)) e->differs = true;
+  if (end != REPLAY_DONE || npu_image_differs(&e->expected, &e->got, &tensor, &byte))
+    e->differs = true;
   if (depth >= deviations) return true;
   uint32_t seen = s.decisions < e->options_capacity ? s.decisions : e->options_capacity;
   if (s.decisions > e->options_capacity) e->capped = true;
@@ -103,8 +107,9 @@ static void note_difference(explorer *e, rd_npu_core *c) {
   uint32_t tensor;
   uint64_t byte;
   raw_access a = {.op = OP_pipe_barrier};
-  raw_finding *f = npu_finding_add(&c->findings, RD_NPU_SCHEDULE_VALUE, &a, NULL,
-                                   "an explored schedule hangs or gives other values than program order");
+  raw_finding *f =
+      npu_finding_add(&c->findings, RD_NPU_SCHEDULE_VALUE, &a, NULL,
+                      "an explored schedule hangs or gives other values than program order");
   if (!f || !npu_image_differs(&e->expected, &e->got, &tensor, &byte)) return;
   const rd_npu_tensor *t = &c->launch->tensors[tensor];
   f->witness = RD_NPU_WITNESS_DIFFERS;

@@ -1,4 +1,5 @@
-/* Copies of the GM tensors a launch can write, so that a program can run again from the same start. */
+/* Copies of the GM tensors a launch can write, so that a program can run again from the same start.
+ */
 #include "model.h"
 #include "float16.h"
 
@@ -67,5 +68,8 @@ double npu_element(const rd_npu_tensor *t, const uint8_t *data, uint64_t index) 
   if (size == 2) memcpy(&h, data + 2 * index, 2);
   if (size == 4) memcpy(&f, data + 4 * index, 4);
   if (size == 8) memcpy(&s, data + 8 * index, 8);
-  return size == 2 ? (double)f16_to_float(h) : size == 4 ? (double)f : size == 8 ? (double)s : data[index * size];
+  return size == 2   ? (double)f16_to_float(h)
+         : size == 4 ? (double)f
+         : size == 8 ? (double)s
+                     : data[index * size];
 }

@@ -1,7 +1,7 @@
 /*
- * With a channel dropped (options.without): at which of its places do other edges imply the order it
- * would have given?  The control instructions of a core, dropped ones included, are walked once more
- * with clocks that remember how each entry arrived.
+ * With a channel dropped (options.without): at which of its places do other edges imply the order
+ * it would have given?  The control instructions of a core, dropped ones included, are walked once
+ * more with clocks that remember how each entry arrived.
  */
 #include "report.h"
 
@@ -56,28 +56,34 @@ static void path_text(uint64_t path, text *out) {
   unsigned from = 0;
   for (; path; path >>= 4) {
     unsigned pipe = (unsigned)(path & 15) - 1;
-    if (from) text_add(out, "%s%s_%s", between, rd_npu_pipe_name(from - 1), rd_npu_pipe_name(pipe)), between = " ";
+    if (from)
+      npu_text_add(out, "%s%s_%s", between, rd_npu_pipe_name(from - 1), rd_npu_pipe_name(pipe)),
+          between = " ";
     from = pipe + 1;
   }
 }
 
 /* One dropped wait: is what its set would have carried ordered anyway? */
-static bool judge(rd_npu_report *r, const rd_npu_core *c, const insn *wait, const held_set *set, const path_clock *now) {
+static bool judge(rd_npu_report *r, const rd_npu_core *c, const insn *wait, const held_set *set,
+                  const path_clock *now) {
   unsigned src = wait->flag.src;
   bool ordered = now->at[src] >= set->released.at[src];
   char a[400], b[400];
   npu_site_text(&c->prog, set->site, a, sizeof a);
   npu_site_text(&c->prog, wait->site, b, sizeof b);
   text t = {0}, how = {0};
-  text_add(&t, "%s_%s set at %s, waited for at %s", rd_npu_pipe_name(src), rd_npu_pipe_name(wait->flag.dst), a, b);
+  npu_text_add(&t, "%s_%s set at %s, waited for at %s", rd_npu_pipe_name(src),
+               rd_npu_pipe_name(wait->flag.dst), a, b);
   if (ordered) path_text(now->path[src], &how);
-  bool ok = npu_report_dropped(r, t.ok ? t.data : NULL, ordered, how.ok && how.data ? how.data : "program order");
+  bool ok = npu_report_dropped(r, t.ok ? t.data : NULL, ordered,
+                               how.ok && how.data ? how.data : "program order");
   free(t.data);
   free(how.data);
   return ok;
 }
 
-static bool walk(rd_npu_report *r, const rd_npu_core *c, path_clock *vc, held_flag (*flags)[PIPES][FLAG_IDS]) {
+static bool walk(rd_npu_report *r, const rd_npu_core *c, path_clock *vc,
+                 held_flag (*flags)[PIPES][FLAG_IDS]) {
   for (size_t n = 0; n < c->control.count; n++) {
     const insn *i = &c->control.list[n];
     unsigned p = i->pipe;
@@ -91,7 +97,8 @@ static bool walk(rd_npu_report *r, const rd_npu_core *c, path_clock *vc, held_fl
       path_clock all = vc[0];
       for (unsigned q = 0; q < PIPES; q++) acquire(&all, &vc[q], q, false);
       for (unsigned q = 0; q < PIPES; q++)
-        if (i->barrier.ends[q] > all.at[q]) all.at[q] = i->barrier.ends[q], all.path[q] = extend(0, q);
+        if (i->barrier.ends[q] > all.at[q])
+          all.at[q] = i->barrier.ends[q], all.path[q] = extend(0, q);
       for (unsigned q = 0; q < PIPES; q++) vc[q] = all;
       continue;
     }

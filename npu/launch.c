@@ -1,4 +1,5 @@
-/* A launch: one program per core, run on host threads, findings kept per core until all are done. */
+/* A launch: one program per core, run on host threads, findings kept per core until all are done.
+ */
 #include "report.h"
 
 #include <pthread.h>
@@ -6,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- validation ------------------------------------------------------------------------------------ */
+/* ---- validation
+ * ------------------------------------------------------------------------------------ */
 
 static bool tensors_overlap(const rd_npu_tensor *a, const rd_npu_tensor *b) {
   uintptr_t x = (uintptr_t)a->data, y = (uintptr_t)b->data;
@@ -39,7 +41,8 @@ const char *npu_launch_problem(const rd_npu_launch *l, const rd_npu_options *o) 
   if (l->kind != RD_NPU_COUPLED && l->kind != RD_NPU_CUBE && l->kind != RD_NPU_VECTOR)
     return "unknown kind of core";
   if (a->coupled != (l->kind == RD_NPU_COUPLED))
-    return a->coupled ? "this architecture has coupled cores only" : "this architecture splits cube and vector cores";
+    return a->coupled ? "this architecture has coupled cores only"
+                      : "this architecture splits cube and vector cores";
   uint32_t cores = l->cores ? l->cores : a->cores;
   if (cores > 65535) return "cores above 65535";
   if (l->block_num == 0 || l->block_num > cores) return "block_num must be 1..cores of the device";
@@ -50,12 +53,14 @@ const char *npu_launch_problem(const rd_npu_launch *l, const rd_npu_options *o) 
     if ((unsigned)o->schedule > RD_NPU_EXHAUSTIVE) return "unknown schedule";
     if (o->threads > 1024) return "threads above 1024";
     uint8_t without[PIPES][PIPES];
-    if (!npu_parse_without(o->without, without)) return "without: expected channels such as M_V,V_M";
+    if (!npu_parse_without(o->without, without))
+      return "without: expected channels such as M_V,V_M";
   }
   return tensor_problem(l);
 }
 
-/* ---- running the cores -------------------------------------------------------------------------------- */
+/* ---- running the cores
+ * -------------------------------------------------------------------------------- */
 
 typedef struct cores_job {
   const rd_npu_launch *l;
@@ -119,15 +124,18 @@ static bool finish_core(cores_job *j, rd_npu_core *c) {
   rd_npu_schedule kind = j->o->schedule;
   bool scheduled = j->plan.execute && (kind == RD_NPU_LAZY || kind == RD_NPU_RANDOM);
   if (c->record && (c->halted || scheduled)) {
-    schedule s = {.kind = c->halted ? RD_NPU_EAGER : kind, .seed = j->o->seed * 0x9E3779B97F4A7C15u + c->block};
+    schedule s = {.kind = c->halted ? RD_NPU_EAGER : kind,
+                  .seed = j->o->seed * 0x9E3779B97F4A7C15u + c->block};
     char held[1500];
-    replay_end end = npu_replay(&c->prog, c->launch, c->halted ? NULL : c->mem, &s, held, sizeof held);
+    replay_end end =
+        npu_replay(&c->prog, c->launch, c->halted ? NULL : c->mem, &s, held, sizeof held);
     if (end == REPLAY_NO_MEMORY) return false;
     if (end == REPLAY_STUCK) c->stuck = strdup(held);
     if (!c->halted && end != REPLAY_DONE && c->findings.count == 0) {
       raw_access a = {.op = OP_wait_flag};
       npu_finding_add(&c->findings, RD_NPU_DEADLOCK, &a, NULL,
-                      end == REPLAY_STUCK ? "the schedule hangs" : "the schedule sets a flag that is set");
+                      end == REPLAY_STUCK ? "the schedule hangs"
+                                          : "the schedule sets a flag that is set");
     }
   }
   if (!j->plan.keep) {
@@ -168,8 +176,8 @@ static bool run_core(void *user, void *state, uint32_t n) {
   return ok;
 }
 
-rd_npu_status npu_run_cores(const rd_npu_launch *l, const rd_npu_options *o, run_plan plan, rd_npu_core **cores,
-                            uint32_t *count) {
+rd_npu_status npu_run_cores(const rd_npu_launch *l, const rd_npu_options *o, run_plan plan,
+                            rd_npu_core **cores, uint32_t *count) {
   cores_job j = {.l = l, .o = o, .plan = plan, .count = npu_launch_programs(l)};
   npu_parse_without(o->without, j.without);
   j.cores = calloc(j.count, sizeof *j.cores);
@@ -178,7 +186,8 @@ rd_npu_status npu_run_cores(const rd_npu_launch *l, const rd_npu_options *o, run
   if (!j.cores) return RD_NPU_NO_MEMORY;
   for (uint32_t n = 0; n < j.count; n++) j.cores[n].launch = l;
   if (pthread_mutex_init(&j.lock, NULL) != 0) return RD_NPU_NO_MEMORY;
-  bool ok = npu_parallel(o->threads ? o->threads : 1, j.count, &j, begin_worker, run_core, end_worker);
+  bool ok =
+      npu_parallel(o->threads ? o->threads : 1, j.count, &j, begin_worker, run_core, end_worker);
   pthread_mutex_destroy(&j.lock);
   return ok ? RD_NPU_OK : RD_NPU_NO_MEMORY;
 }
@@ -200,7 +209,8 @@ void npu_free_cores(rd_npu_core *cores, uint32_t count) {
   free(cores);
 }
 
-/* ---- the public call ------------------------------------------------------------------------------------ */
+/* ---- the public call
+ * ------------------------------------------------------------------------------------ */
 
 typedef struct witness_job {
   rd_npu_core *cores;
@@ -208,7 +218,7 @@ typedef struct witness_job {
   struct {
     uint32_t core;
     raw_finding *finding;
-  } *list;
+  } * list;
 } witness_job;
 
 static bool witness_task(void *user, void *state, uint32_t i) {
@@ -219,7 +229,8 @@ static bool witness_task(void *user, void *state, uint32_t i) {
 }
 
 /* One witness per group of the merged report: the lowest core that has it. */
-static bool run_witnesses(const rd_npu_options *o, rd_npu_core *cores, uint32_t count, const gm_image *before) {
+static bool run_witnesses(const rd_npu_options *o, rd_npu_core *cores, uint32_t count,
+                          const gm_image *before) {
   uint32_t total = 0, n = 0;
   for (uint32_t c = 0; c < count; c++) total += cores[c].findings.count;
   witness_job j = {cores, before, calloc(total + 1, sizeof *j.list)};
@@ -241,7 +252,8 @@ static bool any_halted(const rd_npu_core *cores, uint32_t count) {
   return false;
 }
 
-rd_npu_status rd_npu_run(const rd_npu_launch *launch, const rd_npu_options *options, rd_npu_report **report) {
+rd_npu_status rd_npu_run(const rd_npu_launch *launch, const rd_npu_options *options,
+                         rd_npu_report **report) {
   static const rd_npu_options defaults = {.size = sizeof(rd_npu_options)};
   rd_npu_report *r = npu_report_new();
   if (report) *report = r;
@@ -256,7 +268,8 @@ rd_npu_status rd_npu_run(const rd_npu_launch *launch, const rd_npu_options *opti
   }
   const rd_npu_options *o = options ? options : &defaults;
   bool exhaustive = o->schedule == RD_NPU_EXHAUSTIVE && o->mode != RD_NPU_ORDER;
-  run_plan plan = {.execute = o->mode != RD_NPU_ORDER, .check = o->mode != RD_NPU_VALUES,
+  run_plan plan = {.execute = o->mode != RD_NPU_ORDER,
+                   .check = o->mode != RD_NPU_VALUES,
                    .keep = o->witnesses || exhaustive};
   gm_image before = {0};
   rd_npu_core *cores = NULL;
@@ -267,9 +280,11 @@ rd_npu_status rd_npu_run(const rd_npu_launch *launch, const rd_npu_options *opti
   if (s == RD_NPU_OK && o->witnesses && !any_halted(cores, count) &&
       !run_witnesses(o, cores, count, &before))
     s = RD_NPU_NO_MEMORY;
-  if (s == RD_NPU_OK && exhaustive && !any_halted(cores, count) && !npu_explore(r, o, cores, count, &before))
+  if (s == RD_NPU_OK && exhaustive && !any_halted(cores, count) &&
+      !npu_explore(r, o, cores, count, &before))
     s = RD_NPU_NO_MEMORY;
-  if (s == RD_NPU_OK && plan.check && o->without && *o->without && !npu_report_implied(r, cores, count))
+  if (s == RD_NPU_OK && plan.check && o->without && *o->without &&
+      !npu_report_implied(r, cores, count))
     s = RD_NPU_NO_MEMORY;
   if (s == RD_NPU_OK && !npu_report_collect(r, launch, cores, count)) s = RD_NPU_NO_MEMORY;
   if (s == RD_NPU_NO_MEMORY) npu_report_summary(r, "out of memory or threads");

@@ -4,7 +4,8 @@
  *   kernel ──intrinsics.c──> insn ──issue (core.c)──┬─ operands.c  what it reads and writes
  *                                                   ├─ check.c     ordered? initialised?
  *                                                   ├─ execute.c   values, in program order
- *                                                   └─ recorded    replay.c, witness.c, mutate.c, trace.c
+ *                                                   └─ recorded    replay.c, witness.c, mutate.c,
+ * trace.c
  *
  * The instruction list of a core does not depend on the schedule or on the values (control flow may
  * use launch arguments and unwritten GM inputs only, and what S reads from UB stays a register), so
@@ -15,23 +16,24 @@
 
 #include <redelta/npu.h>
 
-#define PIPES RD_NPU_PIPES
+#define PIPES    RD_NPU_PIPES
 #define FLAG_IDS 8
-#define GRANULE 32u
+#define GRANULE  32u
 #define GM_SLACK 32u
 
 /* ---- instructions -------------------------------------------------------------------------- */
 
 /* name, class, pipe, architectures (bit 0 = 310P, 1 = 910B, 2 = 950), types (bit = rd_npu_type).
  * The class decides operands, checks and execution; see operands.c and execute.c. */
-#define T(x) (1u << RD_NPU_##x)
+#define T(x)      (1u << RD_NPU_##x)
 #define ALL_ARCHS 7u
 #define ONLY_310P 1u
-#define NOT_310P 6u
-#define T_FLOAT (T(F16) | T(F32))
-#define T_ARITH (T(F16) | T(F32) | T(S32))
-#define T_DUP (T(F16) | T(BF16) | T(F32) | T(S32) | T(S16))
-#define T_WORD (T(F32) | T(S32))
+#define NOT_310P  6u
+#define T_FLOAT   (T(F16) | T(F32))
+#define T_ARITH   (T(F16) | T(F32) | T(S32))
+#define T_DUP     (T(F16) | T(BF16) | T(F32) | T(S32) | T(S16))
+#define T_WORD    (T(F32) | T(S32))
+/* clang-format off */
 #define RD_NPU_OPS(X)                                                                             \
   X(set_flag, FLAG, S, ALL_ARCHS, 0)                                                              \
   X(wait_flag, FLAG, S, ALL_ARCHS, 0)                                                             \
@@ -81,6 +83,7 @@
   X(ssub, S_OP, S, ALL_ARCHS, T_WORD)                                                             \
   X(smul, S_OP, S, ALL_ARCHS, T_WORD)                                                             \
   X(scmp_lt, S_OP, S, ALL_ARCHS, T_WORD)
+/* clang-format on */
 
 typedef enum op {
 #define X(name, class, pipe, archs, types) OP_##name,
@@ -90,9 +93,24 @@ typedef enum op {
 } op;
 
 typedef enum op_class {
-  CLASS_FLAG, CLASS_BARRIER, CLASS_BURST, CLASS_ALIGN, CLASS_LOAD, CLASS_MAD, CLASS_CC_UB,
-  CLASS_CC_GM, CLASS_VEC3, CLASS_VEC2, CLASS_VEC1, CLASS_VRED, CLASS_VBRCB, CLASS_VTRANS,
-  CLASS_VGATHER, CLASS_S_GM, CLASS_S_UB, CLASS_S_OP
+  CLASS_FLAG,
+  CLASS_BARRIER,
+  CLASS_BURST,
+  CLASS_ALIGN,
+  CLASS_LOAD,
+  CLASS_MAD,
+  CLASS_CC_UB,
+  CLASS_CC_GM,
+  CLASS_VEC3,
+  CLASS_VEC2,
+  CLASS_VEC1,
+  CLASS_VRED,
+  CLASS_VBRCB,
+  CLASS_VTRANS,
+  CLASS_VGATHER,
+  CLASS_S_GM,
+  CLASS_S_UB,
+  CLASS_S_OP
 } op_class;
 
 typedef struct op_info {
@@ -112,12 +130,13 @@ typedef struct insn {
       rd_npu_scalar scalar;
       uint16_t dst_blk, src0_blk, src1_blk, dst_rep, src0_rep, src1_rep;
       uint32_t repeat;
-      uint32_t extra;  /* vgather: table bytes; v4dtrans: m << 16 | channels, scalar.bits = to hwc */
+      uint32_t extra; /* vgather: table bytes; v4dtrans: m << 16 | channels, scalar.bits = to hwc */
     } v;
     struct {
       uint64_t dst, src;
       uint32_t n, len, src_gap, dst_gap;
-    } copy; /* BURST, ALIGN, CC_UB (fractals); CC_GM: n = rows, len = m, src_gap = n, dst_gap = ld */
+    } copy; /* BURST, ALIGN, CC_UB (fractals); CC_GM: n = rows, len = m, src_gap = n, dst_gap = ld
+             */
     struct {
       uint64_t dst, src;
       uint32_t start, repeat, stride, gap;
@@ -235,12 +254,12 @@ typedef struct raw_access {
 typedef struct raw_finding {
   uint8_t kind;
   uint64_t count;
-  raw_access first, second; /* second.op = OP_COUNT: none */
-  char why[200];            /* empty: made from the accesses */
-  uint32_t pairs;           /* representative pairs for the witnesses */
+  raw_access first, second;            /* second.op = OP_COUNT: none */
+  char why[200];                       /* empty: made from the accesses */
+  uint32_t pairs;                      /* representative pairs for the witnesses */
   uint32_t a[RAW_PAIRS], b[RAW_PAIRS]; /* positions in the program */
   uint32_t last_a, last_b;
-  uint8_t witness;          /* rd_npu_witness_state */
+  uint8_t witness; /* rd_npu_witness_state */
   uint32_t witness_tensor;
   uint64_t witness_index;
   double expected, got;
@@ -269,8 +288,8 @@ typedef struct checker checker;
 checker *npu_checker_new(const rd_npu_launch *l);
 void npu_checker_reset(checker *k); /* for the next program */
 void npu_checker_free(checker *k);
-/* One instruction in program order; position = its index in the program.  findings and sites are the
- * caller's.  stop_at_first: return false as soon as there is a finding (mutation). */
+/* One instruction in program order; position = its index in the program.  findings and sites are
+ * the caller's.  stop_at_first: return false as soon as there is a finding (mutation). */
 void npu_checker_step(checker *k, const insn *i, uint32_t position, finding_list *f);
 void npu_checker_finish(checker *k, finding_list *f);
 /* The clock that the last stepped instruction ran under. */
@@ -291,7 +310,8 @@ const range_set *npu_checker_ranges(const checker *k, uint32_t tensor, bool writ
 bool npu_ranges_add(range_set *s, range r);
 void npu_ranges_merge(range_set *s);
 
-/* ---- one core of a launch --------------------------------------------------------------------- */
+/* ---- one core of a launch ---------------------------------------------------------------------
+ */
 
 struct rd_npu_core {
   const rd_npu_launch *launch;
@@ -300,7 +320,7 @@ struct rd_npu_core {
   uint64_t mask_lo, mask_hi;
   bool record, check, execute;
   bool dropping; /* some channel is dropped */
-  bool halted; /* a wait nobody satisfied: later values would be invented */
+  bool halted;   /* a wait nobody satisfied: later values would be invented */
   uint8_t without[PIPES][PIPES];
   uint32_t next_index[PIPES];
   uint16_t pending[PIPES][PIPES][FLAG_IDS]; /* sets not yet waited for, in program order */
@@ -311,7 +331,7 @@ struct rd_npu_core {
   checker *chk;
   finding_list findings;
   range_set *written, *read; /* per tensor, moved from the checker at the end */
-  char *stuck; /* what each pipe is held by, when halted */
+  char *stuck;               /* what each pipe is held by, when halted */
   bool out_of_memory;
 };
 
@@ -322,7 +342,8 @@ uint32_t npu_launch_programs(const rd_npu_launch *l);
 bool npu_parse_without(const char *text, uint8_t without[PIPES][PIPES]);
 uint64_t npu_tensor_padded(const rd_npu_tensor *t);
 
-/* ---- replaying a recording under a schedule ------------------------------------------------------ */
+/* ---- replaying a recording under a schedule
+ * ------------------------------------------------------ */
 
 typedef enum replay_end {
   REPLAY_DONE,
@@ -344,9 +365,10 @@ typedef struct schedule {
   uint32_t options_capacity, decisions;
 } schedule;
 
-/* mem NULL: no values, only whether it gets through.  On STUCK, text (may be NULL) says what each pipe
- * is held by. */
-replay_end npu_replay(const program *p, const rd_npu_launch *l, memory *mem, schedule *s, char *text, size_t size);
+/* mem NULL: no values, only whether it gets through.  On STUCK, text (may be NULL) says what each
+ * pipe is held by. */
+replay_end npu_replay(const program *p, const rd_npu_launch *l, memory *mem, schedule *s,
+                      char *text, size_t size);
 /* Executes the whole list in program order. */
 void npu_replay_plain(const program *p, memory *mem);
 
@@ -365,7 +387,8 @@ double npu_element(const rd_npu_tensor *t, const uint8_t *data, uint64_t index);
 /* Runs the orders each race of one core allows and fills in what they show. */
 bool npu_witness(const program *p, const rd_npu_launch *l, const gm_image *before, raw_finding *f);
 
-/* ---- a whole launch ------------------------------------------------------------------------------- */
+/* ---- a whole launch
+ * ------------------------------------------------------------------------------- */
 
 typedef struct run_plan {
   bool execute, check, keep; /* keep: leave the recordings in the cores */
@@ -378,8 +401,8 @@ const char *npu_launch_problem(const rd_npu_launch *l, const rd_npu_options *o);
 typedef bool npu_task(void *user, void *state, uint32_t i);
 typedef void *npu_task_begin(void *user);
 typedef void npu_task_end(void *user, void *state);
-bool npu_parallel(uint32_t threads, uint32_t count, void *user, npu_task_begin *begin, npu_task *task,
-                  npu_task_end *end);
+bool npu_parallel(uint32_t threads, uint32_t count, void *user, npu_task_begin *begin,
+                  npu_task *task, npu_task_end *end);
 
 static inline unsigned addr_buffer(uint64_t a) { return (unsigned)(a >> 60); }
 static inline uint32_t addr_tensor(uint64_t a) { return (uint32_t)(a >> 44 & 0xFFFF); }

@@ -2,8 +2,8 @@
  * Mutation: which parts of a kernel's synchronisation are needed?
  *
  * A mutant is needed when some recorded core of some launch shows a finding without it.  The others
- * are redundant on these paths; they run with values under lazy and 32 random schedules, and a mutant
- * that changes a value or hangs there is undetected: a mistake of the checker.
+ * are redundant on these paths; they run with values under lazy and 32 random schedules, and a
+ * mutant that changes a value or hangs there is undetected: a mistake of the checker.
  */
 #include "mutate.h"
 #include "report.h"
@@ -69,19 +69,22 @@ static char *describe(const raw_finding *f, const program *p, uint32_t launch) {
   bool two = f->second.op != OP_COUNT;
   if (two) npu_site_text(p, f->second.site, b, sizeof b);
   text t = {0};
-  text_add(&t, "%s: %s at %s", rd_npu_finding_name((rd_npu_finding_kind)f->kind), npu_ops[f->first.op].name, a);
-  if (two) text_add(&t, ", %s at %s", npu_ops[f->second.op].name, b);
-  text_add(&t, " (launch %u)", launch);
-  return text_take(&t);
+  npu_text_add(&t, "%s: %s at %s", rd_npu_finding_name((rd_npu_finding_kind)f->kind),
+               npu_ops[f->first.op].name, a);
+  if (two) npu_text_add(&t, ", %s at %s", npu_ops[f->second.op].name, b);
+  npu_text_add(&t, " (launch %u)", launch);
+  return npu_text_take(&t);
 }
 
 /* The first finding of a core under the mutant, as text; NULL when there is none. */
-static bool judge_core(mutate_worker *w, const recorded *r, uint32_t launch, const program *p, char **reason) {
+static bool judge_core(mutate_worker *w, const recorded *r, uint32_t launch, const program *p,
+                       char **reason) {
   checker *k = w->chk[launch];
   finding_list f = {0};
   (void)r;
   npu_checker_reset(k);
-  for (size_t n = 0; n < p->count && f.count == 0; n++) npu_checker_step(k, &p->list[n], (uint32_t)n, &f);
+  for (size_t n = 0; n < p->count && f.count == 0; n++)
+    npu_checker_step(k, &p->list[n], (uint32_t)n, &f);
   if (f.count == 0) npu_checker_finish(k, &f);
   bool ok = !npu_checker_failed(k) && !f.out_of_memory;
   if (ok && f.count) {
@@ -92,8 +95,10 @@ static bool judge_core(mutate_worker *w, const recorded *r, uint32_t launch, con
   return ok;
 }
 
-/* One schedule of a redundant mutant on one launch: the values must be those of the unmutated kernel. */
-static bool run_schedule(mutate_job *j, mutate_worker *w, const mutant *x, uint32_t number, char **reason) {
+/* One schedule of a redundant mutant on one launch: the values must be those of the unmutated
+ * kernel. */
+static bool run_schedule(mutate_job *j, mutate_worker *w, const mutant *x, uint32_t number,
+                         char **reason) {
   uint32_t n = number % j->launches;
   const recorded *r = &j->r[n];
   if (!w->mem[n].gm && !npu_memory_init(&w->mem[n], r->launch)) return false;
@@ -106,18 +111,21 @@ static bool run_schedule(mutate_job *j, mutate_worker *w, const mutant *x, uint3
       return false;
     }
     npu_memory_poison(&w->mem[n]);
-    schedule s = {.kind = number ? RD_NPU_RANDOM : RD_NPU_LAZY, .seed = number * 0x9E3779B97F4A7C15u + c};
+    schedule s = {.kind = number ? RD_NPU_RANDOM : RD_NPU_LAZY,
+                  .seed = number * 0x9E3779B97F4A7C15u + c};
     replay_end end = npu_replay(&p, r->launch, &w->mem[n], &s, NULL, 0);
     free(p.list);
     if (end == REPLAY_NO_MEMORY) return false;
     if (end != REPLAY_DONE) {
-      *reason = strdup(end == REPLAY_STUCK ? "hangs under a schedule" : "sets a set flag under a schedule");
+      *reason = strdup(end == REPLAY_STUCK ? "hangs under a schedule"
+                                           : "sets a set flag under a schedule");
       return *reason != NULL;
     }
   }
   uint32_t tensor;
   uint64_t byte;
-  if (npu_image_differs(&r->expected, &w->image[n], &tensor, &byte)) *reason = strdup("changes values under a schedule");
+  if (npu_image_differs(&r->expected, &w->image[n], &tensor, &byte))
+    *reason = strdup("changes values under a schedule");
   return true;
 }
 
@@ -128,7 +136,8 @@ static bool judge(void *user, void *state, uint32_t number) {
   for (uint32_t n = 0; n < j->launches && !x->reason; n++)
     for (uint32_t c = 0; c < j->r[n].count && !x->reason; c++) {
       program p;
-      bool ok = npu_mutation_apply(j->m, x, &j->r[n], c, &p) && judge_core(w, &j->r[n], n, &p, &x->reason);
+      bool ok = npu_mutation_apply(j->m, x, &j->r[n], c, &p) &&
+                judge_core(w, &j->r[n], n, &p, &x->reason);
       free(p.list);
       if (!ok) return false;
     }
@@ -145,7 +154,8 @@ static bool judge(void *user, void *state, uint32_t number) {
   return true;
 }
 
-static bool record_launch(recorded *r, const rd_npu_launch *l, const rd_npu_options *o, rd_npu_mutation *m, rd_npu_status *s) {
+static bool record_launch(recorded *r, const rd_npu_launch *l, const rd_npu_options *o,
+                          rd_npu_mutation *m, rd_npu_status *s) {
   run_plan plan = {.execute = false, .check = true, .keep = true};
   r->launch = l;
   *s = npu_run_cores(l, o, plan, &r->cores, &r->count);
@@ -162,7 +172,8 @@ static bool record_launch(recorded *r, const rd_npu_launch *l, const rd_npu_opti
   if (!ok) *s = RD_NPU_NO_MEMORY;
   if (*s != RD_NPU_OK) return false;
   memory mem = {0};
-  ok = npu_image_take(&r->before, l) && npu_image_copy(&r->expected, &r->before) && npu_memory_init(&mem, l);
+  ok = npu_image_take(&r->before, l) && npu_image_copy(&r->expected, &r->before) &&
+       npu_memory_init(&mem, l);
   for (uint32_t c = 0; ok && c < r->count; c++) {
     npu_memory_poison(&mem);
     npu_image_bind(&r->expected, &mem);
@@ -183,11 +194,14 @@ static void free_recorded(recorded *r) {
   npu_image_free(&r->expected);
 }
 
-/* ---- results ---------------------------------------------------------------------------------------- */
+/* ---- results
+ * ---------------------------------------------------------------------------------------- */
 
 static const char *op_name(mutation_op what, uint8_t pipe) {
-  static const char *const to[] = {"ALL to S", "ALL to V", "ALL to M", "ALL to MTE1", "ALL to MTE2", "ALL to MTE3", "ALL to FIX"};
-  static const char *const names[] = {"drop edge", "drop set", "drop wait", "wait later", "set earlier", "drop barrier"};
+  static const char *const to[] = {"ALL to S",    "ALL to V",    "ALL to M",  "ALL to MTE1",
+                                   "ALL to MTE2", "ALL to MTE3", "ALL to FIX"};
+  static const char *const names[] = {"drop edge",  "drop set",    "drop wait",
+                                      "wait later", "set earlier", "drop barrier"};
   return what == ALL_TO_PIPE ? to[pipe] : names[what];
 }
 
@@ -200,19 +214,20 @@ static bool build_view(rd_npu_mutation *m) {
     const unit *u = &m->units[x->unit];
     text t = {0};
     if (u->op == OP_pipe_barrier)
-      text_add(&t, "pipe_barrier(%s) at %s", rd_npu_pipe_name(u->src), u->where);
+      npu_text_add(&t, "pipe_barrier(%s) at %s", rd_npu_pipe_name(u->src), u->where);
     else {
-      text_add(&t, "%s_%s ids", rd_npu_pipe_name(u->src), rd_npu_pipe_name(u->dst));
+      npu_text_add(&t, "%s_%s ids", rd_npu_pipe_name(u->src), rd_npu_pipe_name(u->dst));
       for (unsigned id = 0; id < FLAG_IDS; id++)
-        if (u->ids >> id & 1) text_add(&t, " %u", id);
-      text_add(&t, " at %s", u->where);
+        if (u->ids >> id & 1) npu_text_add(&t, " %u", id);
+      npu_text_add(&t, " at %s", u->where);
       for (uint32_t k = 0; x->op == DROP_EDGE && k < m->unit_count; k++)
         if (k != x->unit && m->units[k].op != OP_pipe_barrier && m->units[k].edge == x->unit)
-          text_add(&t, " + %s", m->units[k].where);
+          npu_text_add(&t, " + %s", m->units[k].where);
     }
-    m->view_text[n] = text_take(&t);
+    m->view_text[n] = npu_text_take(&t);
     if (!m->view_text[n]) return false;
-    m->view[n] = (rd_npu_mutant){op_name(x->op, x->pipe), m->view_text[n], x->needed, x->undetected, x->reason};
+    m->view[n] = (rd_npu_mutant){op_name(x->op, x->pipe), m->view_text[n], x->needed, x->undetected,
+                                 x->reason};
     m->needed += x->needed;
     m->undetected += x->undetected;
     m->redundant += !x->needed && !x->undetected;
@@ -220,8 +235,8 @@ static bool build_view(rd_npu_mutation *m) {
   return true;
 }
 
-rd_npu_status rd_npu_mutate(const rd_npu_launch *launches, uint32_t launch_count, const rd_npu_options *options,
-                            rd_npu_mutation **result) {
+rd_npu_status rd_npu_mutate(const rd_npu_launch *launches, uint32_t launch_count,
+                            const rd_npu_options *options, rd_npu_mutation **result) {
   static const rd_npu_options defaults = {.size = sizeof(rd_npu_options)};
   const rd_npu_options *o = options ? options : &defaults;
   rd_npu_mutation *m = calloc(1, sizeof *m);
@@ -240,11 +255,13 @@ rd_npu_status rd_npu_mutate(const rd_npu_launch *launches, uint32_t launch_count
   if (s != RD_NPU_OK) return s;
   mutate_job j = {.m = m, .launches = launch_count, .o = o, .r = calloc(launch_count, sizeof *j.r)};
   if (!j.r) return RD_NPU_NO_MEMORY;
-  for (uint32_t n = 0; n < launch_count && s == RD_NPU_OK; n++) record_launch(&j.r[n], &launches[n], o, m, &s);
+  for (uint32_t n = 0; n < launch_count && s == RD_NPU_OK; n++)
+    record_launch(&j.r[n], &launches[n], o, m, &s);
   bool locked = s == RD_NPU_OK && pthread_mutex_init(&j.lock, NULL) == 0;
-  if (s == RD_NPU_OK &&
-      !(locked && npu_mutation_mutants(m, &launches[0]) &&
-        npu_parallel(o->threads ? o->threads : 1, m->mutant_count, &j, begin_worker, judge, end_worker) && build_view(m)))
+  if (s == RD_NPU_OK && !(locked && npu_mutation_mutants(m, &launches[0]) &&
+                          npu_parallel(o->threads ? o->threads : 1, m->mutant_count, &j,
+                                       begin_worker, judge, end_worker) &&
+                          build_view(m)))
     s = RD_NPU_NO_MEMORY;
   if (locked) pthread_mutex_destroy(&j.lock);
   for (uint32_t n = 0; n < launch_count; n++) free_recorded(&j.r[n]);
@@ -252,11 +269,14 @@ rd_npu_status rd_npu_mutate(const rd_npu_launch *launches, uint32_t launch_count
   return s == RD_NPU_OK && m->undetected ? RD_NPU_FINDING : s;
 }
 
-size_t rd_npu_mutation_count(const rd_npu_mutation *m) { return m && m->view ? m->mutant_count : 0; }
+size_t rd_npu_mutation_count(const rd_npu_mutation *m) {
+  return m && m->view ? m->mutant_count : 0;
+}
 const rd_npu_mutant *rd_npu_mutation_get(const rd_npu_mutation *m, size_t i) {
   return i < rd_npu_mutation_count(m) ? &m->view[i] : NULL;
 }
-void rd_npu_mutation_totals(const rd_npu_mutation *m, uint64_t *needed, uint64_t *redundant, uint64_t *undetected) {
+void rd_npu_mutation_totals(const rd_npu_mutation *m, uint64_t *needed, uint64_t *redundant,
+                            uint64_t *undetected) {
   *needed = m->needed;
   *redundant = m->redundant;
   *undetected = m->undetected;
@@ -264,33 +284,41 @@ void rd_npu_mutation_totals(const rd_npu_mutation *m, uint64_t *needed, uint64_t
 
 char *rd_npu_mutation_text(const rd_npu_mutation *m) {
   text t = {0};
-  if (m->problem[0]) text_add(&t, "%s\n", m->problem);
+  if (m->problem[0]) npu_text_add(&t, "%s\n", m->problem);
   for (size_t n = 0; n < rd_npu_mutation_count(m); n++) {
     const rd_npu_mutant *x = &m->view[n];
-    text_add(&t, "%-10s %-12s %s: %s\n", x->needed ? "needed" : x->undetected ? "UNDETECTED" : "redundant", x->what, x->unit,
-             x->reason);
+    npu_text_add(&t, "%-10s %-12s %s: %s\n",
+                 x->needed       ? "needed"
+                 : x->undetected ? "UNDETECTED"
+                                 : "redundant",
+                 x->what, x->unit, x->reason);
   }
-  text_add(&t, "mutation: %llu needed, %llu redundant, %llu undetected\n", (unsigned long long)m->needed,
-           (unsigned long long)m->redundant, (unsigned long long)m->undetected);
-  return text_take(&t);
+  npu_text_add(&t, "mutation: %llu needed, %llu redundant, %llu undetected\n",
+               (unsigned long long)m->needed, (unsigned long long)m->redundant,
+               (unsigned long long)m->undetected);
+  return npu_text_take(&t);
 }
 
 char *rd_npu_mutation_json(const rd_npu_mutation *m) {
   text t = {0};
-  text_add(&t, "{\"problem\": ");
-  text_json(&t, m->problem[0] ? m->problem : NULL);
-  text_add(&t, ", \"mutants\": [");
+  npu_text_add(&t, "{\"problem\": ");
+  npu_text_json(&t, m->problem[0] ? m->problem : NULL);
+  npu_text_add(&t, ", \"mutants\": [");
   for (size_t n = 0; n < rd_npu_mutation_count(m); n++) {
     const rd_npu_mutant *x = &m->view[n];
-    text_add(&t, "%s{\"what\": \"%s\", \"unit\": ", n ? ", " : "", x->what);
-    text_json(&t, x->unit);
-    text_add(&t, ", \"verdict\": \"%s\", \"reason\": ", x->needed ? "needed" : x->undetected ? "undetected" : "redundant");
-    text_json(&t, x->reason);
-    text_add(&t, "}");
+    npu_text_add(&t, "%s{\"what\": \"%s\", \"unit\": ", n ? ", " : "", x->what);
+    npu_text_json(&t, x->unit);
+    npu_text_add(&t, ", \"verdict\": \"%s\", \"reason\": ",
+                 x->needed       ? "needed"
+                 : x->undetected ? "undetected"
+                                 : "redundant");
+    npu_text_json(&t, x->reason);
+    npu_text_add(&t, "}");
   }
-  text_add(&t, "], \"needed\": %llu, \"redundant\": %llu, \"undetected\": %llu}", (unsigned long long)m->needed,
-           (unsigned long long)m->redundant, (unsigned long long)m->undetected);
-  return text_take(&t);
+  npu_text_add(&t, "], \"needed\": %llu, \"redundant\": %llu, \"undetected\": %llu}",
+               (unsigned long long)m->needed, (unsigned long long)m->redundant,
+               (unsigned long long)m->undetected);
+  return npu_text_take(&t);
 }
 
 void rd_npu_mutation_free(rd_npu_mutation *m) {

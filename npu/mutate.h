@@ -5,21 +5,21 @@
 #include "model.h"
 
 typedef enum mutation_op {
-  DROP_EDGE,    /* a class of sets and the waits they pair with, priming and draining included */
+  DROP_EDGE, /* a class of sets and the waits they pair with, priming and draining included */
   DROP_SET,
   DROP_WAIT,
-  WAIT_LATER,   /* after the next operation of the waiting pipe */
-  SET_EARLIER,  /* before the previous operation of the setting pipe */
+  WAIT_LATER,  /* after the next operation of the waiting pipe */
+  SET_EARLIER, /* before the previous operation of the setting pipe */
   DROP_BARRIER,
-  ALL_TO_PIPE   /* pipe_barrier(ALL) orders one pipe only */
+  ALL_TO_PIPE /* pipe_barrier(ALL) orders one pipe only */
 } mutation_op;
 
 /* A static place of synchronisation, the same for every core and launch. */
 typedef struct unit {
   char *where; /* site text */
   uint8_t op, src, dst;
-  uint32_t edge; /* class of paired set and wait places (union-find) */
-  uint8_t ids;   /* bit set of event ids seen */
+  uint32_t edge;                   /* class of paired set and wait places (union-find) */
+  uint8_t ids;                     /* bit set of event ids seen */
   bool moves_later, moves_earlier; /* some instance can move */
 } unit;
 
@@ -35,7 +35,7 @@ typedef struct recorded {
   const rd_npu_launch *launch;
   rd_npu_core *cores;
   uint32_t count;
-  uint32_t **unit_of;  /* per core: unit index of each control instruction, UINT32_MAX elsewhere */
+  uint32_t **unit_of; /* per core: unit index of each control instruction, UINT32_MAX elsewhere */
   gm_image before, expected;
 } recorded;
 
@@ -53,6 +53,7 @@ struct rd_npu_mutation {
 bool npu_mutation_units(rd_npu_mutation *m, recorded *r);
 bool npu_mutation_mutants(rd_npu_mutation *m, const rd_npu_launch *l);
 /* The program of one core as the mutant has it: `out` owns its list and borrows the sites. */
-bool npu_mutation_apply(const rd_npu_mutation *m, const mutant *x, const recorded *r, uint32_t core, program *out);
+bool npu_mutation_apply(const rd_npu_mutation *m, const mutant *x, const recorded *r, uint32_t core,
+                        program *out);
 
 #endif

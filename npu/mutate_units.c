@@ -7,7 +7,9 @@
 static bool is_control(const insn *i) {
   return i->op == OP_set_flag || i->op == OP_wait_flag || i->op == OP_pipe_barrier;
 }
-static bool is_all(const insn *i) { return i->op == OP_pipe_barrier && i->barrier.pipe == RD_NPU_PIPE_ALL; }
+static bool is_all(const insn *i) {
+  return i->op == OP_pipe_barrier && i->barrier.pipe == RD_NPU_PIPE_ALL;
+}
 
 static uint32_t root(rd_npu_mutation *m, uint32_t u) {
   while (m->units[u].edge != u) u = m->units[u].edge = m->units[m->units[u].edge].edge;
@@ -100,7 +102,8 @@ static bool core_units(rd_npu_mutation *m, const program *p, uint32_t *unit_of) 
       m->units[a > b ? a : b].edge = a < b ? a : b;
     }
   }
-  for (fifo *f = &pending[0][0][0]; f < &pending[0][0][0] + PIPES * PIPES * FLAG_IDS; f++) free(f->unit);
+  for (fifo *f = &pending[0][0][0]; f < &pending[0][0][0] + PIPES * PIPES * FLAG_IDS; f++)
+    free(f->unit);
   free(by_site);
   return ok;
 }
@@ -140,13 +143,16 @@ bool npu_mutation_mutants(rd_npu_mutation *m, const rd_npu_launch *l) {
     if (root(m, u) == u) ok = add_mutant(m, DROP_EDGE, u, 0);
     bool set = x->op == OP_set_flag;
     if (ok) ok = add_mutant(m, set ? DROP_SET : DROP_WAIT, u, 0);
-    if (ok && (set ? x->moves_earlier : x->moves_later)) ok = add_mutant(m, set ? SET_EARLIER : WAIT_LATER, u, 0);
+    if (ok && (set ? x->moves_earlier : x->moves_later))
+      ok = add_mutant(m, set ? SET_EARLIER : WAIT_LATER, u, 0);
   }
-  for (uint32_t u = 0; u < m->unit_count; u++) m->units[u].edge = root(m, u); /* flat: shared by threads */
+  for (uint32_t u = 0; u < m->unit_count; u++)
+    m->units[u].edge = root(m, u); /* flat: shared by threads */
   return ok;
 }
 
-/* ---- the mutant's program ------------------------------------------------------------------------- */
+/* ---- the mutant's program
+ * ------------------------------------------------------------------------- */
 
 static bool hit(const rd_npu_mutation *m, const mutant *x, uint32_t u) {
   if (u == UINT32_MAX) return false;
@@ -160,9 +166,11 @@ static void renumber(program *p) {
 }
 
 /* Moves: the instance is re-inserted right behind (or in front of) the operation it crosses. */
-static bool apply_move(const rd_npu_mutation *m, const mutant *x, const program *from, const uint32_t *unit_of, program *out) {
+static bool apply_move(const rd_npu_mutation *m, const mutant *x, const program *from,
+                       const uint32_t *unit_of, program *out) {
   bool later = x->op == WAIT_LATER, ok = true;
-  uint32_t *next = malloc((from->count + 1) * sizeof *next); /* chains of instances to insert at an operation */
+  uint32_t *next =
+      malloc((from->count + 1) * sizeof *next); /* chains of instances to insert at an operation */
   uint32_t *head = malloc((from->count + 1) * sizeof *head);
   uint8_t *moved = calloc(from->count + 1, 1);
   ok = next && head && moved;
@@ -178,7 +186,8 @@ static bool apply_move(const rd_npu_mutation *m, const mutant *x, const program 
   }
   for (size_t n = 0; ok && n < from->count; n++) {
     if (later && !moved[n]) ok = npu_program_add(out, &from->list[n]);
-    for (uint32_t c = head[n]; ok && c != UINT32_MAX; c = next[c]) ok = npu_program_add(out, &from->list[c]);
+    for (uint32_t c = head[n]; ok && c != UINT32_MAX; c = next[c])
+      ok = npu_program_add(out, &from->list[c]);
     if (!later && !moved[n] && ok) ok = npu_program_add(out, &from->list[n]);
   }
   free(next);
@@ -187,7 +196,8 @@ static bool apply_move(const rd_npu_mutation *m, const mutant *x, const program 
   return ok;
 }
 
-bool npu_mutation_apply(const rd_npu_mutation *m, const mutant *x, const recorded *r, uint32_t core, program *out) {
+bool npu_mutation_apply(const rd_npu_mutation *m, const mutant *x, const recorded *r, uint32_t core,
+                        program *out) {
   const program *from = &r->cores[core].prog;
   const uint32_t *unit_of = r->unit_of[core];
   *out = (program){.sites = from->sites, .site_count = from->site_count, .regs = from->regs};

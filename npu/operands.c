@@ -5,13 +5,14 @@
 #include <stdio.h>
 
 const op_info npu_ops[OP_COUNT] = {
-#define X(name, class, pipe, archs, types)                                                        \
+#define X(name, class, pipe, archs, types)                                                         \
   [OP_##name] = {#name, CLASS_##class, RD_NPU_PIPE_##pipe, archs, types},
     RD_NPU_OPS(X)
 #undef X
 };
 
-static operand ranges(uint64_t addr, uint8_t access, uint64_t units, uint64_t stride, uint64_t bytes) {
+static operand ranges(uint64_t addr, uint8_t access, uint64_t units, uint64_t stride,
+                      uint64_t bytes) {
   operand o = {.buffer = (uint8_t)addr_buffer(addr), .access = access, .elem = 1};
   o.tensor = o.buffer == RD_NPU_GM ? addr_tensor(addr) : 0;
   o.base = addr_offset(addr);
@@ -59,26 +60,35 @@ uint32_t npu_units(const insn *i) {
   case CLASS_BURST:
   case CLASS_ALIGN:
   case CLASS_CC_UB:
-  case CLASS_CC_GM: return i->copy.n;
-  case CLASS_LOAD: return i->load.repeat;
-  case CLASS_MAD: return (i->mad.m / 16) * (i->mad.n / 16);
+  case CLASS_CC_GM:
+    return i->copy.n;
+  case CLASS_LOAD:
+    return i->load.repeat;
+  case CLASS_MAD:
+    return (i->mad.m / 16) * (i->mad.n / 16);
   case CLASS_VEC3:
   case CLASS_VEC2:
   case CLASS_VEC1:
   case CLASS_VRED:
   case CLASS_VBRCB:
-  case CLASS_VGATHER: return i->v.repeat;
-  default: return 1;
+  case CLASS_VGATHER:
+    return i->v.repeat;
+  default:
+    return 1;
   }
 }
 
 bool npu_moves(const insn *i) {
   switch (npu_ops[i->op].class) {
-  case CLASS_BURST: return i->op != OP_copy_ubuf_to_gm;
-  case CLASS_ALIGN: return i->op != OP_copy_ubuf_to_gm_align;
+  case CLASS_BURST:
+    return i->op != OP_copy_ubuf_to_gm;
+  case CLASS_ALIGN:
+    return i->op != OP_copy_ubuf_to_gm_align;
   case CLASS_LOAD:
-  case CLASS_CC_UB: return true;
-  default: return false;
+  case CLASS_CC_UB:
+    return true;
+  default:
+    return false;
   }
 }
 
@@ -161,9 +171,8 @@ static unsigned special_operands(const insn *i, operand *o) {
     o[2] = lanes(i, i->v.dst, WRITE, lane_count(i), size, 1, i->v.dst_rep);
     return 3;
   default: {
-    uint64_t bytes = i->op == OP_vtranspose
-                         ? 512
-                         : (uint64_t)(i->v.extra >> 16) * (i->v.extra & 0xFFFF) * size;
+    uint64_t bytes =
+        i->op == OP_vtranspose ? 512 : (uint64_t)(i->v.extra >> 16) * (i->v.extra & 0xFFFF) * size;
     o[0] = ranges(i->v.src0, in, 1, 0, bytes);
     o[1] = ranges(i->v.dst, WRITE, 1, 0, bytes);
     return 2;
@@ -173,8 +182,10 @@ static unsigned special_operands(const insn *i, operand *o) {
 
 unsigned npu_operands(const insn *i, operand o[MAX_OPERANDS]) {
   switch (npu_ops[i->op].class) {
-  case CLASS_BURST: return burst_operands(i, o);
-  case CLASS_ALIGN: return align_operands(i, o);
+  case CLASS_BURST:
+    return burst_operands(i, o);
+  case CLASS_ALIGN:
+    return align_operands(i, o);
   case CLASS_LOAD: {
     uint64_t n = i->load.repeat;
     o[0] = ranges(i->load.src + 512 * (uint64_t)i->load.start, READ, n,
@@ -183,19 +194,26 @@ unsigned npu_operands(const insn *i, operand o[MAX_OPERANDS]) {
     return 2;
   }
   case CLASS_CC_UB:
-  case CLASS_CC_GM: return cc_operands(i, o);
-  case CLASS_MAD: return mad_operands(i, o);
+  case CLASS_CC_GM:
+    return cc_operands(i, o);
+  case CLASS_MAD:
+    return mad_operands(i, o);
   case CLASS_VEC1:
   case CLASS_VEC2:
-  case CLASS_VEC3: return vector_operands(i, o);
+  case CLASS_VEC3:
+    return vector_operands(i, o);
   case CLASS_VRED:
   case CLASS_VBRCB:
   case CLASS_VTRANS:
-  case CLASS_VGATHER: return special_operands(i, o);
-  case CLASS_S_GM: o[0] = ranges(i->s.addr, READ | CONSUME, 1, 0, type_size(i->type_src)); return 1;
+  case CLASS_VGATHER:
+    return special_operands(i, o);
+  case CLASS_S_GM:
+    o[0] = ranges(i->s.addr, READ | CONSUME, 1, 0, type_size(i->type_src));
+    return 1;
   case CLASS_S_UB:
     o[0] = ranges(i->s.addr, i->op == OP_load_ub ? READ | CONSUME : WRITE, 1, 0, 4);
     return 1;
-  default: return 0;
+  default:
+    return 0;
   }
 }

@@ -29,8 +29,8 @@ static void *work(void *argument) {
   return NULL;
 }
 
-bool npu_parallel(uint32_t threads, uint32_t count, void *user, npu_task_begin *begin, npu_task *task,
-                  npu_task_end *end) {
+bool npu_parallel(uint32_t threads, uint32_t count, void *user, npu_task_begin *begin,
+                  npu_task *task, npu_task_end *end) {
   job j = {.user = user, .begin = begin, .task = task, .end = end, .count = count};
   if (threads > count) threads = count;
   if (threads <= 1) {
@@ -40,7 +40,8 @@ bool npu_parallel(uint32_t threads, uint32_t count, void *user, npu_task_begin *
   pthread_t *id = calloc(threads, sizeof *id);
   uint32_t started = 0;
   /* a thread that cannot be created leaves its share to the others */
-  while (id && started + 1 < threads && pthread_create(&id[started], NULL, work, &j) == 0) started++;
+  while (id && started + 1 < threads && pthread_create(&id[started], NULL, work, &j) == 0)
+    started++;
   work(&j);
   for (uint32_t t = 0; t < started; t++) pthread_join(id[t], NULL);
   free(id);

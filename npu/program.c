@@ -86,7 +86,8 @@ void npu_site_text(const program *p, uint32_t id, char *out, size_t size) {
   }
 }
 
-/* ---- findings ------------------------------------------------------------------------------------ */
+/* ---- findings
+ * ------------------------------------------------------------------------------------ */
 
 void npu_finding_free(finding_list *f) {
   free(f->list);
@@ -94,12 +95,14 @@ void npu_finding_free(finding_list *f) {
   memset(f, 0, sizeof *f);
 }
 
-static bool same_finding(const raw_finding *r, uint8_t kind, const raw_access *a, const raw_access *b) {
+static bool same_finding(const raw_finding *r, uint8_t kind, const raw_access *a,
+                         const raw_access *b) {
   return r->kind == kind && r->first.site == a->site && r->first.op == a->op &&
          r->first.buffer == a->buffer && r->second.site == b->site && r->second.op == b->op;
 }
 
-static uint32_t finding_slot(const finding_list *f, uint8_t kind, const raw_access *a, const raw_access *b) {
+static uint32_t finding_slot(const finding_list *f, uint8_t kind, const raw_access *a,
+                             const raw_access *b) {
   uint32_t at = mix(kind + a->site * 0x9E3779B97F4A7C15u + b->site * 0xC2B2AE3D27D4EB4Fu + a->op);
   for (;; at++) {
     uint32_t slot = at & (f->hash_size - 1), id = f->hash[slot];

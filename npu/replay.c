@@ -1,13 +1,13 @@
 /*
  * The scheduler: runs a recorded program under an order the rules allow.
  *
- * S moves instructions into per-pipe queues.  A pipe keeps at most two operations in flight and each
- * has two steps (halves of its units); events, waits and barriers act as soon as they reach the head
- * of their queue and their condition holds, which loses no order: delaying them delays only what
- * follows.  What is left to decide is which step comes next, or whether S goes on.
+ * S moves instructions into per-pipe queues.  A pipe keeps at most two operations in flight and
+ * each has two steps (halves of its units); events, waits and barriers act as soon as they reach
+ * the head of their queue and their condition holds, which loses no order: delaying them delays
+ * only what follows.  What is left to decide is which step comes next, or whether S goes on.
  *
- * Eager (and every exhaustive schedule without deviations) steps the oldest instruction first, which
- * gives the values of program order.
+ * Eager (and every exhaustive schedule without deviations) steps the oldest instruction first,
+ * which gives the values of program order.
  */
 #include "model.h"
 
@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define QUEUE_DEPTH 32u /* instructions waiting per pipe; S blocks on a full queue */
-#define IN_FLIGHT 2u
+#define IN_FLIGHT   2u
 
 typedef struct flight {
   uint32_t position;
@@ -107,7 +107,8 @@ static bool idle(const engine *e) {
 static bool s_can_advance(const engine *e) {
   if (e->next == e->p->count) return false;
   const insn *i = &e->p->list[e->next];
-  if (i->op == OP_wait_flag && i->pipe == RD_NPU_PIPE_S) return e->flag[i->flag.src][i->flag.dst][i->flag.id];
+  if (i->op == OP_wait_flag && i->pipe == RD_NPU_PIPE_S)
+    return e->flag[i->flag.src][i->flag.dst][i->flag.id];
   if (i->op == OP_pipe_barrier && i->barrier.pipe == RD_NPU_PIPE_ALL) return idle(e);
   return i->pipe == RD_NPU_PIPE_S || e->pipe[i->pipe].count < QUEUE_DEPTH;
 }
@@ -148,8 +149,8 @@ static unsigned steps(const engine *e, choice *out, bool deferred) {
   return n;
 }
 
-/* Does S's next instruction touch memory?  Anything else it does early loses no order: what it issues
- * need not run, so an exhaustive search lets S run ahead without deciding about it. */
+/* Does S's next instruction touch memory?  Anything else it does early loses no order: what it
+ * issues need not run, so an exhaustive search lets S run ahead without deciding about it. */
 static bool s_decides(const engine *e) {
   return npu_ops[e->p->list[e->next].op].class == CLASS_S_UB;
 }
@@ -164,7 +165,8 @@ static unsigned choices(const engine *e, choice out[MAX_CHOICES]) {
 /* A deviation: the operations passed over wait until nothing else can move. */
 static void defer(engine *e, const choice *c, unsigned chosen) {
   for (unsigned n = 0; n < chosen; n++)
-    if (c[n].pipe != RD_NPU_PIPE_S && !is_deferred(e, c[n].position) && e->deferred_count < PIPES * IN_FLIGHT)
+    if (c[n].pipe != RD_NPU_PIPE_S && !is_deferred(e, c[n].position) &&
+        e->deferred_count < PIPES * IN_FLIGHT)
       e->deferred[e->deferred_count++] = c[n].position;
 }
 
@@ -224,8 +226,10 @@ static uint64_t next_random(uint64_t *state) {
 
 static unsigned choose(engine *e, schedule *s, const choice *c, unsigned n) {
   switch (s->kind) {
-  case RD_NPU_LAZY: return lazy_choice(e, c, n);
-  case RD_NPU_RANDOM: return (unsigned)(next_random(&e->random) % n);
+  case RD_NPU_LAZY:
+    return lazy_choice(e, c, n);
+  case RD_NPU_RANDOM:
+    return (unsigned)(next_random(&e->random) % n);
   case RD_NPU_EXHAUSTIVE: {
     uint32_t d = s->decisions++;
     if (d < s->options_capacity) s->options[d] = (uint8_t)n;
@@ -236,7 +240,8 @@ static unsigned choose(engine *e, schedule *s, const choice *c, unsigned n) {
       }
     return 0;
   }
-  default: return 0;
+  default:
+    return 0;
   }
 }
 
@@ -251,18 +256,19 @@ static void stuck_text(const engine *e, char *text, size_t size) {
     char where[200], flag[64] = "";
     npu_site_text(e->p, i->site, where, sizeof where);
     if (i->op == OP_wait_flag)
-      snprintf(flag, sizeof flag, " for flag %s_%s %u", rd_npu_pipe_name(i->flag.src), rd_npu_pipe_name(i->flag.dst),
-               i->flag.id);
+      snprintf(flag, sizeof flag, " for flag %s_%s %u", rd_npu_pipe_name(i->flag.src),
+               rd_npu_pipe_name(i->flag.dst), i->flag.id);
     else if (i->op == OP_pipe_barrier)
       snprintf(flag, sizeof flag, "(%s)", rd_npu_pipe_name(i->barrier.pipe));
-    int n = snprintf(text + used, size - used, "%s%s at %s%s (%s)", used ? "; " : "", rd_npu_pipe_name(p),
-                     npu_ops[i->op].name, flag, where);
+    int n = snprintf(text + used, size - used, "%s%s at %s%s (%s)", used ? "; " : "",
+                     rd_npu_pipe_name(p), npu_ops[i->op].name, flag, where);
     if (n < 0 || (size_t)n >= size - used) return;
     used += (size_t)n;
   }
 }
 
-replay_end npu_replay(const program *p, const rd_npu_launch *l, memory *mem, schedule *s, char *text, size_t size) {
+replay_end npu_replay(const program *p, const rd_npu_launch *l, memory *mem, schedule *s,
+                      char *text, size_t size) {
   engine e;
   memset(&e, 0, sizeof e);
   e.p = p, e.l = l, e.mem = mem, e.random = s->seed;

@@ -17,13 +17,21 @@ void npu_report_summary(rd_npu_report *r, const char *format, ...) {
 
 const char *rd_npu_finding_name(rd_npu_finding_kind kind) {
   static const char *const names[RD_NPU_FINDING_KINDS] = {
-      [RD_NPU_RACE_RAW] = "race RAW", [RD_NPU_RACE_WAR] = "race WAR", [RD_NPU_RACE_WAW] = "race WAW",
-      [RD_NPU_RACE_CORES] = "race between cores", [RD_NPU_FLAG_REUSE] = "flag reuse",
-      [RD_NPU_DEADLOCK] = "deadlock", [RD_NPU_LEFTOVER_FLAG] = "leftover flag",
-      [RD_NPU_LEFTOVER_OP] = "leftover operation", [RD_NPU_ID_RANGE] = "event id",
-      [RD_NPU_BOUNDS] = "bounds", [RD_NPU_UNINITIALISED] = "uninitialised read",
-      [RD_NPU_ACCUMULATE] = "accumulate rule", [RD_NPU_MISSING_INSTRUCTION] = "missing instruction",
-      [RD_NPU_SCALAR_GM] = "scalar read of GM", [RD_NPU_SCHEDULE_VALUE] = "values depend on the schedule"};
+      [RD_NPU_RACE_RAW] = "race RAW",
+      [RD_NPU_RACE_WAR] = "race WAR",
+      [RD_NPU_RACE_WAW] = "race WAW",
+      [RD_NPU_RACE_CORES] = "race between cores",
+      [RD_NPU_FLAG_REUSE] = "flag reuse",
+      [RD_NPU_DEADLOCK] = "deadlock",
+      [RD_NPU_LEFTOVER_FLAG] = "leftover flag",
+      [RD_NPU_LEFTOVER_OP] = "leftover operation",
+      [RD_NPU_ID_RANGE] = "event id",
+      [RD_NPU_BOUNDS] = "bounds",
+      [RD_NPU_UNINITIALISED] = "uninitialised read",
+      [RD_NPU_ACCUMULATE] = "accumulate rule",
+      [RD_NPU_MISSING_INSTRUCTION] = "missing instruction",
+      [RD_NPU_SCALAR_GM] = "scalar read of GM",
+      [RD_NPU_SCHEDULE_VALUE] = "values depend on the schedule"};
   return (unsigned)kind < RD_NPU_FINDING_KINDS ? names[kind] : "?";
 }
 
@@ -31,7 +39,9 @@ size_t rd_npu_report_count(const rd_npu_report *r) { return r ? r->count : 0; }
 const rd_npu_finding *rd_npu_report_get(const rd_npu_report *r, size_t i) {
   return r && i < r->count ? &r->list[i] : NULL;
 }
-const char *rd_npu_report_summary(const rd_npu_report *r) { return r ? r->summary : "out of memory"; }
+const char *rd_npu_report_summary(const rd_npu_report *r) {
+  return r ? r->summary : "out of memory";
+}
 uint64_t rd_npu_report_instructions(const rd_npu_report *r) { return r ? r->instructions : 0; }
 uint64_t rd_npu_report_schedules(const rd_npu_report *r, bool *capped) {
   if (capped) *capped = r && r->capped;
@@ -48,7 +58,8 @@ void rd_npu_report_free(rd_npu_report *r) {
     drop(f->first.site), drop(f->second.site), drop(f->first.buffer), drop(f->second.buffer);
     drop(f->missing), drop(f->message), drop(f->witness_tensor);
   }
-  for (size_t i = 0; i < r->dropped_count; i++) drop(r->dropped[i].place), drop(r->dropped[i].implied_by);
+  for (size_t i = 0; i < r->dropped_count; i++)
+    drop(r->dropped[i].place), drop(r->dropped[i].implied_by);
   free(r->dropped);
   free(r->list);
   free(r);
@@ -83,23 +94,28 @@ bool npu_report_dropped(rd_npu_report *r, const char *place, bool implied, const
   return !implied || d->implied_by;
 }
 
-/* ---- from raw to public --------------------------------------------------------------------------- */
+/* ---- from raw to public
+ * --------------------------------------------------------------------------- */
 
 static void trap_name(rd_npu_finding *f, uint8_t buffer) {
   bool cube = f->first.pipe == RD_NPU_PIPE_M || f->second.pipe == RD_NPU_PIPE_M;
   if (f->kind > RD_NPU_RACE_WAW || !cube || f->first.pipe == f->second.pipe) return;
   if (buffer == RD_NPU_L0C)
-    f->trap = f->first.pipe == RD_NPU_PIPE_FIX || f->second.pipe == RD_NPU_PIPE_FIX ? "fixp_l0c_rdwr_cflt"
-              : f->kind == RD_NPU_RACE_RAW                                          ? "vec_l0c_rdwr_cflt"
-                                                                                    : "cube_l0c_rdwr_cflt";
+    f->trap = f->first.pipe == RD_NPU_PIPE_FIX || f->second.pipe == RD_NPU_PIPE_FIX
+                  ? "fixp_l0c_rdwr_cflt"
+              : f->kind == RD_NPU_RACE_RAW ? "vec_l0c_rdwr_cflt"
+                                           : "cube_l0c_rdwr_cflt";
   if (buffer == RD_NPU_L0A) f->trap = "cube_l0a_rdwr_cflt";
   if (buffer == RD_NPU_L0B) f->trap = "cube_l0b_rdwr_cflt";
 }
 
 static bool is_race(uint8_t kind) { return kind <= RD_NPU_RACE_WAW || kind == RD_NPU_ACCUMULATE; }
-static bool has_bytes(uint8_t kind) { return is_race(kind) || kind == RD_NPU_UNINITIALISED || kind == RD_NPU_RACE_CORES; }
+static bool has_bytes(uint8_t kind) {
+  return is_race(kind) || kind == RD_NPU_UNINITIALISED || kind == RD_NPU_RACE_CORES;
+}
 
-static bool fill_access(rd_npu_access *to, const raw_access *from, const rd_npu_core *c, uint8_t kind) {
+static bool fill_access(rd_npu_access *to, const raw_access *from, const rd_npu_core *c,
+                        uint8_t kind) {
   if (from->op == OP_COUNT) return true;
   char site_text[400];
   npu_site_text(&c->prog, from->site, site_text, sizeof site_text);
@@ -120,7 +136,9 @@ static bool fill_access(rd_npu_access *to, const raw_access *from, const rd_npu_
 static char *pair_message(const rd_npu_finding *f) {
   char m[400];
   if (f->kind == RD_NPU_ACCUMULATE)
-    snprintf(m, sizeof m, "two products use this L0C block with fewer than 10 fractals and no pipe_barrier(M) between");
+    snprintf(m, sizeof m,
+             "two products use this L0C block with fewer than 10 fractals and no pipe_barrier(M) "
+             "between");
   else if (f->kind == RD_NPU_UNINITIALISED)
     snprintf(m, sizeof m, "reads bytes that nothing has written in this launch");
   else if (f->kind == RD_NPU_RACE_CORES)
@@ -137,7 +155,8 @@ static char *missing_event(const rd_npu_finding *f) {
   if (f->first.pipe == f->second.pipe)
     snprintf(m, sizeof m, "pipe_barrier(%s)", rd_npu_pipe_name(f->first.pipe));
   else
-    snprintf(m, sizeof m, "%s_%s", rd_npu_pipe_name(f->first.pipe), rd_npu_pipe_name(f->second.pipe));
+    snprintf(m, sizeof m, "%s_%s", rd_npu_pipe_name(f->first.pipe),
+             rd_npu_pipe_name(f->second.pipe));
   return strdup(m);
 }
 
@@ -145,7 +164,8 @@ static char *back_edge(const raw_finding *raw) {
   char m[40];
   /* first is the wait (or the earlier set), second the set that comes too early */
   if (raw->first.op != OP_wait_flag) return strdup("a wait between the two sets");
-  snprintf(m, sizeof m, "%s_%s", rd_npu_pipe_name(raw->first.pipe), rd_npu_pipe_name(raw->second.pipe));
+  snprintf(m, sizeof m, "%s_%s", rd_npu_pipe_name(raw->first.pipe),
+           rd_npu_pipe_name(raw->second.pipe));
   return strdup(m);
 }
 
@@ -154,13 +174,14 @@ static bool fill(rd_npu_finding *f, const raw_finding *raw, const rd_npu_core *c
   f->kind = raw->kind;
   f->core = c->block;
   f->count = raw->count;
-  bool ok = fill_access(&f->first, &raw->first, c, raw->kind) && fill_access(&f->second, &raw->second, c, raw->kind);
+  bool ok = fill_access(&f->first, &raw->first, c, raw->kind) &&
+            fill_access(&f->second, &raw->second, c, raw->kind);
   if (is_race(raw->kind)) f->missing = missing_event(f), ok = ok && f->missing;
   if (raw->kind == RD_NPU_FLAG_REUSE) f->missing = back_edge(raw), ok = ok && f->missing;
   if (raw->kind == RD_NPU_DEADLOCK && c->stuck) {
     text t = {0};
-    text_add(&t, "%s. Held: %s", raw->why, c->stuck);
-    f->message = text_take(&t);
+    npu_text_add(&t, "%s. Held: %s", raw->why, c->stuck);
+    f->message = npu_text_take(&t);
   } else
     f->message = raw->why[0] ? strdup(raw->why) : pair_message(f);
   trap_name(f, raw->first.buffer);
@@ -175,12 +196,16 @@ static bool fill(rd_npu_finding *f, const raw_finding *raw, const rd_npu_core *c
   return ok && f->message;
 }
 
-static bool same_text(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
+static bool same_text(const char *a, const char *b) {
+  return a == b || (a && b && strcmp(a, b) == 0);
+}
 
 static bool same_group(const rd_npu_finding *a, const rd_npu_finding *b) {
-  return a->kind == b->kind && same_text(a->first.site, b->first.site) && same_text(a->second.site, b->second.site) &&
+  return a->kind == b->kind && same_text(a->first.site, b->first.site) &&
+         same_text(a->second.site, b->second.site) &&
          same_text(a->first.instruction, b->first.instruction) &&
-         same_text(a->second.instruction, b->second.instruction) && same_text(a->first.buffer, b->first.buffer);
+         same_text(a->second.instruction, b->second.instruction) &&
+         same_text(a->first.buffer, b->first.buffer);
 }
 
 static rd_npu_finding *append(rd_npu_report *r) {
@@ -217,8 +242,8 @@ bool npu_report_is_first(const rd_npu_core *cores, uint32_t core, uint32_t index
   for (uint32_t c = 0; c < core; c++)
     for (uint32_t k = 0; k < cores[c].findings.count; k++) {
       const raw_finding *f = &cores[c].findings.list[k];
-      if (f->kind != mine->kind || f->first.op != mine->first.op || f->second.op != mine->second.op ||
-          f->first.buffer != mine->first.buffer)
+      if (f->kind != mine->kind || f->first.op != mine->first.op ||
+          f->second.op != mine->second.op || f->first.buffer != mine->first.buffer)
         continue;
       npu_site_text(&cores[c].prog, f->first.site, b1, sizeof b1);
       npu_site_text(&cores[c].prog, f->second.site, b2, sizeof b2);
@@ -227,7 +252,8 @@ bool npu_report_is_first(const rd_npu_core *cores, uint32_t core, uint32_t index
   return true;
 }
 
-/* ---- races between cores ---------------------------------------------------------------------------- */
+/* ---- races between cores
+ * ---------------------------------------------------------------------------- */
 
 typedef struct core_range {
   range r;
@@ -242,9 +268,10 @@ static int by_start(const void *x, const void *y) {
   return a->write - b->write;
 }
 
-static bool cross_pair(rd_npu_report *r, const rd_npu_core *cores, const core_range *x, const core_range *y,
-                       uint32_t tensor) {
-  uint64_t begin = x->r.begin > y->r.begin ? x->r.begin : y->r.begin, end = x->r.end < y->r.end ? x->r.end : y->r.end;
+static bool cross_pair(rd_npu_report *r, const rd_npu_core *cores, const core_range *x,
+                       const core_range *y, uint32_t tensor) {
+  uint64_t begin = x->r.begin > y->r.begin ? x->r.begin : y->r.begin,
+           end = x->r.end < y->r.end ? x->r.end : y->r.end;
   const core_range *pair[2] = {x->core < y->core ? x : y, x->core < y->core ? y : x};
   rd_npu_finding *f = append(r);
   if (!f) return false;
@@ -255,18 +282,26 @@ static bool cross_pair(rd_npu_report *r, const rd_npu_core *cores, const core_ra
   rd_npu_access *to[2] = {&f->first, &f->second};
   bool ok = true;
   for (int n = 0; n < 2; n++) {
-    raw_access a = {.pipe = pair[n]->r.pipe, .op = pair[n]->r.op, .site = pair[n]->r.site, .tensor = tensor,
-                    .buffer = RD_NPU_GM, .begin = begin, .end = end};
+    raw_access a = {.pipe = pair[n]->r.pipe,
+                    .op = pair[n]->r.op,
+                    .site = pair[n]->r.site,
+                    .tensor = tensor,
+                    .buffer = RD_NPU_GM,
+                    .begin = begin,
+                    .end = end};
     ok = ok && fill_access(to[n], &a, &cores[pair[n]->core], RD_NPU_RACE_CORES);
   }
   char m[160];
-  snprintf(m, sizeof m, "cores %u and %u of the launch touch these bytes (%s and %s); nothing orders cores",
-           pair[0]->core, pair[1]->core, pair[0]->write ? "write" : "read", pair[1]->write ? "write" : "read");
+  snprintf(m, sizeof m,
+           "cores %u and %u of the launch touch these bytes (%s and %s); nothing orders cores",
+           pair[0]->core, pair[1]->core, pair[0]->write ? "write" : "read",
+           pair[1]->write ? "write" : "read");
   f->message = strdup(m);
   for (size_t i = 0; ok && i + 1 < r->count; i++)
     if (same_group(&r->list[i], f)) {
       r->list[i].count++;
-      drop(f->first.site), drop(f->second.site), drop(f->first.buffer), drop(f->second.buffer), drop(f->message);
+      drop(f->first.site), drop(f->second.site), drop(f->first.buffer), drop(f->second.buffer),
+          drop(f->message);
       r->count--;
       return true;
     }
@@ -300,26 +335,31 @@ static bool cross_tensor(rd_npu_report *r, const rd_npu_core *cores, uint32_t co
   return ok;
 }
 
-bool npu_report_collect(rd_npu_report *r, const rd_npu_launch *l, const rd_npu_core *cores, uint32_t count) {
+bool npu_report_collect(rd_npu_report *r, const rd_npu_launch *l, const rd_npu_core *cores,
+                        uint32_t count) {
   bool ok = true;
   for (uint32_t c = 0; c < count && ok; c++) {
     r->instructions += cores[c].issued;
-    for (uint32_t k = 0; k < cores[c].findings.count && ok; k++) ok = add(r, &cores[c].findings.list[k], &cores[c]);
+    for (uint32_t k = 0; k < cores[c].findings.count && ok; k++)
+      ok = add(r, &cores[c].findings.list[k], &cores[c]);
   }
   for (uint32_t t = 0; t < l->tensor_count && ok && count > 1; t++)
     if (cores[0].written) ok = cross_tensor(r, cores, count, t);
-  npu_report_summary(r, "%llu instructions on %u core%s, %zu finding%s", (unsigned long long)r->instructions, count,
-                     count == 1 ? "" : "s", r->count, r->count == 1 ? "" : "s");
+  npu_report_summary(r, "%llu instructions on %u core%s, %zu finding%s",
+                     (unsigned long long)r->instructions, count, count == 1 ? "" : "s", r->count,
+                     r->count == 1 ? "" : "s");
   return ok;
 }
 
-/* ---- printing ------------------------------------------------------------------------------------------- */
+/* ---- printing
+ * ------------------------------------------------------------------------------------------- */
 
 static void print_access(text *t, const char *role, const rd_npu_access *a) {
-  text_add(t, "    %s %-5s %s", role, rd_npu_pipe_name(a->pipe), a->instruction);
+  npu_text_add(t, "    %s %-5s %s", role, rd_npu_pipe_name(a->pipe), a->instruction);
   if (a->buffer)
-    text_add(t, "  %s[0x%llx, 0x%llx)", a->buffer, (unsigned long long)a->begin, (unsigned long long)a->end);
-  text_add(t, "  at %s\n", a->site);
+    npu_text_add(t, "  %s[0x%llx, 0x%llx)", a->buffer, (unsigned long long)a->begin,
+                 (unsigned long long)a->end);
+  npu_text_add(t, "  at %s\n", a->site);
 }
 
 /* A NaN's sign says nothing; it should not reach the eye. */
@@ -329,86 +369,94 @@ char *rd_npu_report_text(const rd_npu_report *r) {
   text t = {0};
   for (size_t i = 0; r && i < r->count; i++) {
     const rd_npu_finding *f = &r->list[i];
-    text_add(&t, "%zu. %s: %s\n", i + 1, rd_npu_finding_name(f->kind), f->message);
-    if (f->first.instruction) print_access(&t, f->second.instruction ? "first " : "      ", &f->first);
+    npu_text_add(&t, "%zu. %s: %s\n", i + 1, rd_npu_finding_name(f->kind), f->message);
+    if (f->first.instruction)
+      print_access(&t, f->second.instruction ? "first " : "      ", &f->first);
     if (f->second.instruction) print_access(&t, "second", &f->second);
-    if (f->missing) text_add(&t, "    missing: %s\n", f->missing);
-    if (f->trap) text_add(&t, "    hardware trap: %s\n", f->trap);
-    text_add(&t, "    core %u, %llu time%s\n", f->core, (unsigned long long)f->count, f->count == 1 ? "" : "s");
+    if (f->missing) npu_text_add(&t, "    missing: %s\n", f->missing);
+    if (f->trap) npu_text_add(&t, "    hardware trap: %s\n", f->trap);
+    npu_text_add(&t, "    core %u, %llu time%s\n", f->core, (unsigned long long)f->count,
+                 f->count == 1 ? "" : "s");
     if (f->witness == RD_NPU_WITNESS_DIFFERS)
-      text_add(&t, "    witness: an allowed order gives %s[%llu] = %.9g instead of %.9g\n", f->witness_tensor,
-               (unsigned long long)f->witness_index, plain_nan(f->got), plain_nan(f->expected));
+      npu_text_add(&t, "    witness: an allowed order gives %s[%llu] = %.9g instead of %.9g\n",
+                   f->witness_tensor, (unsigned long long)f->witness_index, plain_nan(f->got),
+                   plain_nan(f->expected));
     else if (f->witness == RD_NPU_WITNESS_SAME)
-      text_add(&t, "    witness: race without value effect on this input\n");
+      npu_text_add(&t, "    witness: race without value effect on this input\n");
   }
   for (size_t i = 0; r && i < r->dropped_count; i++) {
     const rd_npu_dropped *d = &r->dropped[i];
-    text_add(&t, "dropped %s: ", d->place);
+    npu_text_add(&t, "dropped %s: ", d->place);
     if (d->implied == d->total)
-      text_add(&t, "implied by %s\n", d->implied_by);
+      npu_text_add(&t, "implied by %s\n", d->implied_by);
     else if (d->implied)
-      text_add(&t, "not implied %llu times of %llu (else by %s)\n", (unsigned long long)(d->total - d->implied),
-               (unsigned long long)d->total, d->implied_by);
+      npu_text_add(&t, "not implied %llu times of %llu (else by %s)\n",
+                   (unsigned long long)(d->total - d->implied), (unsigned long long)d->total,
+                   d->implied_by);
     else
-      text_add(&t, "not implied\n");
+      npu_text_add(&t, "not implied\n");
   }
   if (r && r->schedules)
-    text_add(&t, "schedules explored: %llu%s\n", (unsigned long long)r->schedules, r->capped ? " (capped)" : "");
-  text_add(&t, "%s\n", rd_npu_report_summary(r));
-  return text_take(&t);
+    npu_text_add(&t, "schedules explored: %llu%s\n", (unsigned long long)r->schedules,
+                 r->capped ? " (capped)" : "");
+  npu_text_add(&t, "%s\n", rd_npu_report_summary(r));
+  return npu_text_take(&t);
 }
 
 static void json_access(text *t, const char *key, const rd_npu_access *a) {
   if (!a->instruction) return;
-  text_add(t, ", \"%s\": {\"pipe\": \"%s\", \"instruction\": \"%s\", \"site\": ", key, rd_npu_pipe_name(a->pipe),
-           a->instruction);
-  text_json(t, a->site);
+  npu_text_add(t, ", \"%s\": {\"pipe\": \"%s\", \"instruction\": \"%s\", \"site\": ", key,
+               rd_npu_pipe_name(a->pipe), a->instruction);
+  npu_text_json(t, a->site);
   if (a->buffer) {
-    text_add(t, ", \"buffer\": ");
-    text_json(t, a->buffer);
-    text_add(t, ", \"begin\": %llu, \"end\": %llu", (unsigned long long)a->begin, (unsigned long long)a->end);
+    npu_text_add(t, ", \"buffer\": ");
+    npu_text_json(t, a->buffer);
+    npu_text_add(t, ", \"begin\": %llu, \"end\": %llu", (unsigned long long)a->begin,
+                 (unsigned long long)a->end);
   }
-  text_add(t, "}");
+  npu_text_add(t, "}");
 }
 
 char *rd_npu_report_json(const rd_npu_report *r) {
   text t = {0};
-  text_add(&t, "{\"summary\": ");
-  text_json(&t, rd_npu_report_summary(r));
-  text_add(&t, ", \"instructions\": %llu, \"schedules\": %llu, \"capped\": %s, \"findings\": [",
-           (unsigned long long)rd_npu_report_instructions(r), (unsigned long long)(r ? r->schedules : 0),
-           r && r->capped ? "true" : "false");
+  npu_text_add(&t, "{\"summary\": ");
+  npu_text_json(&t, rd_npu_report_summary(r));
+  npu_text_add(&t, ", \"instructions\": %llu, \"schedules\": %llu, \"capped\": %s, \"findings\": [",
+               (unsigned long long)rd_npu_report_instructions(r),
+               (unsigned long long)(r ? r->schedules : 0), r && r->capped ? "true" : "false");
   for (size_t i = 0; r && i < r->count; i++) {
     const rd_npu_finding *f = &r->list[i];
-    text_add(&t, "%s{\"kind\": \"%s\", \"core\": %u, \"count\": %llu, \"message\": ", i ? ", " : "",
-             rd_npu_finding_name(f->kind), f->core, (unsigned long long)f->count);
-    text_json(&t, f->message);
+    npu_text_add(&t,
+                 "%s{\"kind\": \"%s\", \"core\": %u, \"count\": %llu, \"message\": ", i ? ", " : "",
+                 rd_npu_finding_name(f->kind), f->core, (unsigned long long)f->count);
+    npu_text_json(&t, f->message);
     json_access(&t, "first", &f->first);
     json_access(&t, "second", &f->second);
-    if (f->missing) text_add(&t, ", \"missing\": "), text_json(&t, f->missing);
-    if (f->trap) text_add(&t, ", \"trap\": \"%s\"", f->trap);
-    if (f->witness == RD_NPU_WITNESS_SAME) text_add(&t, ", \"witness\": \"no value effect on this input\"");
+    if (f->missing) npu_text_add(&t, ", \"missing\": "), npu_text_json(&t, f->missing);
+    if (f->trap) npu_text_add(&t, ", \"trap\": \"%s\"", f->trap);
+    if (f->witness == RD_NPU_WITNESS_SAME)
+      npu_text_add(&t, ", \"witness\": \"no value effect on this input\"");
     if (f->witness == RD_NPU_WITNESS_DIFFERS) {
-      text_add(&t, ", \"witness\": {\"tensor\": ");
-      text_json(&t, f->witness_tensor);
-      text_add(&t, ", \"index\": %llu, \"expected\": ", (unsigned long long)f->witness_index);
-      text_number(&t, f->expected);
-      text_add(&t, ", \"got\": ");
-      text_number(&t, f->got);
-      text_add(&t, "}");
+      npu_text_add(&t, ", \"witness\": {\"tensor\": ");
+      npu_text_json(&t, f->witness_tensor);
+      npu_text_add(&t, ", \"index\": %llu, \"expected\": ", (unsigned long long)f->witness_index);
+      npu_text_number(&t, f->expected);
+      npu_text_add(&t, ", \"got\": ");
+      npu_text_number(&t, f->got);
+      npu_text_add(&t, "}");
     }
-    text_add(&t, "}");
+    npu_text_add(&t, "}");
   }
-  text_add(&t, "], \"dropped\": [");
+  npu_text_add(&t, "], \"dropped\": [");
   for (size_t i = 0; r && i < r->dropped_count; i++) {
     const rd_npu_dropped *d = &r->dropped[i];
-    text_add(&t, "%s{\"place\": ", i ? ", " : "");
-    text_json(&t, d->place);
-    text_add(&t, ", \"total\": %llu, \"implied\": %llu, \"implied_by\": ", (unsigned long long)d->total,
-             (unsigned long long)d->implied);
-    text_json(&t, d->implied_by);
-    text_add(&t, "}");
+    npu_text_add(&t, "%s{\"place\": ", i ? ", " : "");
+    npu_text_json(&t, d->place);
+    npu_text_add(&t, ", \"total\": %llu, \"implied\": %llu, \"implied_by\": ",
+                 (unsigned long long)d->total, (unsigned long long)d->implied);
+    npu_text_json(&t, d->implied_by);
+    npu_text_add(&t, "}");
   }
-  text_add(&t, "]}");
-  return text_take(&t);
+  npu_text_add(&t, "]}");
+  return npu_text_take(&t);
 }

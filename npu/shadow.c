@@ -61,7 +61,8 @@ static void drop_all(shadow *s) {
 
 void npu_shadow_reset(shadow *s) {
   drop_all(s);
-  for (unsigned b = 1; b < RD_NPU_BUFFERS; b++) memset(s->local[b], 0, s->granules[b] * sizeof(granule));
+  for (unsigned b = 1; b < RD_NPU_BUFFERS; b++)
+    memset(s->local[b], 0, s->granules[b] * sizeof(granule));
 }
 
 void npu_shadow_free(shadow *s) {
@@ -90,8 +91,7 @@ granule *npu_shadow_at(shadow *s, unsigned buffer, uint32_t tensor, uint64_t ind
   if (buffer != RD_NPU_GM) return &s->local[buffer][index];
   gm_shadow *g = &s->gm[tensor];
   uint64_t page = index / PAGE_GRANULES;
-  if (!g->pages[page])
-    g->pages[page] = new_page(&s->launch->tensors[tensor], page * PAGE_GRANULES);
+  if (!g->pages[page]) g->pages[page] = new_page(&s->launch->tensors[tensor], page * PAGE_GRANULES);
   return g->pages[page] ? g->pages[page] + index % PAGE_GRANULES : NULL;
 }
 
@@ -154,7 +154,8 @@ bool npu_shadow_move(shadow *s, const insn *i, const operand *src, const operand
   return !failed;
 }
 
-/* ---- byte ranges of a GM tensor ------------------------------------------------------------------ */
+/* ---- byte ranges of a GM tensor
+ * ------------------------------------------------------------------ */
 
 bool npu_ranges_add(range_set *s, range r) {
   if (r.begin >= r.end) return true;

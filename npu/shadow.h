@@ -1,4 +1,5 @@
-/* Shadow memory of the checker: per 32-byte granule, who touched it last and which bytes hold data. */
+/* Shadow memory of the checker: per 32-byte granule, who touched it last and which bytes hold data.
+ */
 #ifndef REDELTA_NPU_SHADOW_H
 #define REDELTA_NPU_SHADOW_H
 
@@ -37,7 +38,8 @@ typedef struct shadow {
 bool npu_shadow_init(shadow *s, const rd_npu_launch *l);
 void npu_shadow_reset(shadow *s);
 void npu_shadow_free(shadow *s);
-granule *npu_shadow_at(shadow *s, unsigned buffer, uint32_t tensor, uint64_t index); /* NULL: no memory */
+granule *npu_shadow_at(shadow *s, unsigned buffer, uint32_t tensor,
+                       uint64_t index); /* NULL: no memory */
 /* A free record; NULL: no memory. */
 shadow_entry *npu_shadow_entry(shadow *s, granule *g);
 /* Initialisation of a move's destination becomes that of its source. */

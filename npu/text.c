@@ -6,12 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-void text_add(text *t, const char *format, ...) {
+void npu_text_add(text *t, const char *format, ...) {
   if (!t->started) t->started = t->ok = true;
   for (int attempt = 0; t->ok && attempt < 2; attempt++) {
     va_list list;
     va_start(list, format);
-    int n = vsnprintf(t->data ? t->data + t->used : NULL, t->data ? t->capacity - t->used : 0, format, list);
+    int n = vsnprintf(t->data ? t->data + t->used : NULL, t->data ? t->capacity - t->used : 0,
+                      format, list);
     va_end(list);
     if (n < 0) {
       t->ok = false;
@@ -27,32 +28,32 @@ void text_add(text *t, const char *format, ...) {
   }
 }
 
-void text_json(text *t, const char *string) {
+void npu_text_json(text *t, const char *string) {
   if (!string) {
-    text_add(t, "null");
+    npu_text_add(t, "null");
     return;
   }
-  text_add(t, "\"");
+  npu_text_add(t, "\"");
   for (const char *p = string; *p; p++) {
     unsigned char c = (unsigned char)*p;
     if (c == '"' || c == '\\')
-      text_add(t, "\\%c", c);
+      npu_text_add(t, "\\%c", c);
     else if (c < 0x20)
-      text_add(t, "\\u%04x", c);
+      npu_text_add(t, "\\u%04x", c);
     else
-      text_add(t, "%c", c);
+      npu_text_add(t, "%c", c);
   }
-  text_add(t, "\"");
+  npu_text_add(t, "\"");
 }
 
-void text_number(text *t, double value) {
+void npu_text_number(text *t, double value) {
   if (isfinite(value))
-    text_add(t, "%.9g", value);
+    npu_text_add(t, "%.9g", value);
   else
-    text_add(t, "\"%s\"", isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+    npu_text_add(t, "\"%s\"", isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
 }
 
-char *text_take(text *t) {
+char *npu_text_take(text *t) {
   if (t->ok && t->data) return t->data;
   free(t->data);
   return NULL;

@@ -4,8 +4,9 @@
  *   GM copy           200 cycles + bytes/64      UB<->L1, UB->UB    32 + bytes/128
  *   L1 -> L0           32 + 2 per fractal        L0C -> UB or GM    32 + bytes/256
  *   mad                32 + one per 16x16x16     vector             16 + one per repeat (256 B),
- *   scalar              1, UB access 4             4 per repeat for vdiv vsqrt vexp, 2 for reductions,
- *   issue               1 per instruction          32 for vgather; transposes 16 + bytes/32
+ *   scalar              1, UB access 4             4 per repeat for vdiv vsqrt vexp, 2 for
+ * reductions, issue               1 per instruction          32 for vgather; transposes 16 +
+ * bytes/32
  *
  * A pipe runs one operation at a time; S stalls when 32 instructions wait in a queue.
  */
@@ -35,22 +36,29 @@ static uint64_t cost(const insn *i) {
     bool gm = o[0].buffer == RD_NPU_GM || o[1].buffer == RD_NPU_GM;
     return gm ? 200 + bytes / 64 : 32 + bytes / 128;
   }
-  case CLASS_LOAD: return 32 + 2 * units;
+  case CLASS_LOAD:
+    return 32 + 2 * units;
   case CLASS_CC_UB:
-  case CLASS_CC_GM: return 32 + bytes / 256;
-  case CLASS_MAD: return 32 + units * (i->mad.k / 16);
+  case CLASS_CC_GM:
+    return 32 + bytes / 256;
+  case CLASS_MAD:
+    return 32 + units * (i->mad.k / 16);
   case CLASS_VEC3:
   case CLASS_VEC2:
   case CLASS_VEC1:
   case CLASS_VBRCB:
     return 16 + units * (i->op == OP_vdiv || i->op == OP_vsqrt || i->op == OP_vexp ? 4 : 1);
-  case CLASS_VRED: return 16 + 2 * units;
-  case CLASS_VGATHER: return 16 + 32 * units;
+  case CLASS_VRED:
+    return 16 + 2 * units;
+  case CLASS_VGATHER:
+    return 16 + 32 * units;
   case CLASS_VTRANS:
     npu_operands(i, o);
     return 16 + o[0].bytes / 32;
-  case CLASS_S_UB: return 4;
-  default: return 1;
+  case CLASS_S_UB:
+    return 4;
+  default:
+    return 1;
   }
 }
 
@@ -62,7 +70,8 @@ typedef struct set_times { /* of flags set and not yet waited for */
 typedef struct timeline {
   const rd_npu_core *core;
   uint64_t s, free[PIPES];
-  uint64_t started[PIPES][QUEUE_DEPTH]; /* when the last QUEUE_DEPTH instructions left their queue */
+  uint64_t started[PIPES]
+                  [QUEUE_DEPTH]; /* when the last QUEUE_DEPTH instructions left their queue */
   set_times flags[PIPES][PIPES][FLAG_IDS];
   rd_npu_write *json, *log;
   void *json_user, *log_user;
@@ -86,19 +95,20 @@ static bool push_time(set_times *f, uint64_t at) {
 static void send(timeline *t, bool json, text *line) {
   rd_npu_write *write = json ? t->json : t->log;
   if (!line->ok) t->failed = true;
-  if (write && line->ok && !t->stopped && !write(json ? t->json_user : t->log_user, line->data, line->used))
+  if (write && line->ok && !t->stopped &&
+      !write(json ? t->json_user : t->log_user, line->data, line->used))
     t->stopped = true;
   free(line->data);
 }
 
 static void instruction_name(const insn *i, text *out) {
   if (i->op == OP_wait_flag || i->op == OP_set_flag)
-    text_add(out, "%s %s_%s %u", i->op == OP_wait_flag ? "wait" : "set", rd_npu_pipe_name(i->flag.src),
-             rd_npu_pipe_name(i->flag.dst), i->flag.id);
+    npu_text_add(out, "%s %s_%s %u", i->op == OP_wait_flag ? "wait" : "set",
+                 rd_npu_pipe_name(i->flag.src), rd_npu_pipe_name(i->flag.dst), i->flag.id);
   else if (i->op == OP_pipe_barrier)
-    text_add(out, "pipe_barrier(%s)", rd_npu_pipe_name(i->barrier.pipe));
+    npu_text_add(out, "pipe_barrier(%s)", rd_npu_pipe_name(i->barrier.pipe));
   else
-    text_add(out, "%s", npu_ops[i->op].name);
+    npu_text_add(out, "%s", npu_ops[i->op].name);
 }
 
 static void event(timeline *t, const insn *i, uint64_t start, uint64_t end, bool waiting) {
@@ -114,18 +124,22 @@ static void event(timeline *t, const insn *i, uint64_t start, uint64_t end, bool
   }
   if (t->json && end > start) {
     text line = {0};
-    text_add(&line, "%s{\"name\": \"%s\", \"cat\": \"%s\", \"ph\": \"X\", \"ts\": %llu, \"dur\": %llu, \"pid\": %u, \"tid\": %u, \"args\": {\"site\": ",
-             *t->first_event ? "" : ",\n", name.data, waiting ? "wait" : "run", (unsigned long long)start,
-             (unsigned long long)(end - start), t->core->block, i->pipe);
-    text_json(&line, where);
-    text_add(&line, "}}");
+    npu_text_add(
+        &line,
+        "%s{\"name\": \"%s\", \"cat\": \"%s\", \"ph\": \"X\", \"ts\": %llu, \"dur\": %llu, "
+        "\"pid\": %u, \"tid\": %u, \"args\": {\"site\": ",
+        *t->first_event ? "" : ",\n", name.data, waiting ? "wait" : "run",
+        (unsigned long long)start, (unsigned long long)(end - start), t->core->block, i->pipe);
+    npu_text_json(&line, where);
+    npu_text_add(&line, "}}");
     *t->first_event = false;
     send(t, true, &line);
   }
   if (t->log) {
     text line = {0};
-    text_add(&line, "core %u %-4s %10llu %10llu  %-24s %s\n", t->core->block, rd_npu_pipe_name(i->pipe),
-             (unsigned long long)start, (unsigned long long)end, name.data, where);
+    npu_text_add(&line, "core %u %-4s %10llu %10llu  %-24s %s\n", t->core->block,
+                 rd_npu_pipe_name(i->pipe), (unsigned long long)start, (unsigned long long)end,
+                 name.data, where);
     send(t, false, &line);
   }
   free(name.data);
@@ -159,7 +173,8 @@ static void step_s(timeline *t, const insn *i) {
     t->s += c;
     use->busy += c;
     use->operations++;
-    if (i->op == OP_set_flag && !push_time(&t->flags[i->flag.src][i->flag.dst][i->flag.id], t->s)) t->failed = true;
+    if (i->op == OP_set_flag && !push_time(&t->flags[i->flag.src][i->flag.dst][i->flag.id], t->s))
+      t->failed = true;
   }
   event(t, i, start, t->s, waits);
 }
@@ -197,8 +212,10 @@ static void trace_core(timeline *t) {
   for (unsigned p = 0; p < PIPES && t->json; p++) {
     if (!npu_pipe_exists(t->core->launch, p)) continue;
     text line = {0};
-    text_add(&line, "%s{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": %u, \"tid\": %u, \"args\": {\"name\": \"%s\"}}",
-             *t->first_event ? "" : ",\n", t->core->block, p, rd_npu_pipe_name(p));
+    npu_text_add(&line,
+                 "%s{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": %u, \"tid\": %u, \"args\": "
+                 "{\"name\": \"%s\"}}",
+                 *t->first_event ? "" : ",\n", t->core->block, p, rd_npu_pipe_name(p));
     *t->first_event = false;
     send(t, true, &line);
   }
@@ -217,10 +234,13 @@ static void trace_core(timeline *t) {
   for (unsigned n = 0; n < PIPES * PIPES * FLAG_IDS; n++) free(flags[n].at);
 }
 
-static bool write_text(rd_npu_write *write, void *user, const char *s) { return !write || write(user, s, strlen(s)); }
+static bool write_text(rd_npu_write *write, void *user, const char *s) {
+  return !write || write(user, s, strlen(s));
+}
 
-rd_npu_status rd_npu_trace(const rd_npu_launch *launch, const rd_npu_options *options, rd_npu_write *json,
-                           void *json_user, rd_npu_write *log, void *log_user, rd_npu_trace_result *result) {
+rd_npu_status rd_npu_trace(const rd_npu_launch *launch, const rd_npu_options *options,
+                           rd_npu_write *json, void *json_user, rd_npu_write *log, void *log_user,
+                           rd_npu_trace_result *result) {
   static const rd_npu_options defaults = {.size = sizeof(rd_npu_options)};
   const rd_npu_options *o = options ? options : &defaults;
   memset(result, 0, sizeof *result);
@@ -230,7 +250,8 @@ rd_npu_status rd_npu_trace(const rd_npu_launch *launch, const rd_npu_options *op
   run_plan plan = {.execute = false, .check = false, .keep = true};
   rd_npu_status s = npu_run_cores(launch, o, plan, &cores, &count);
   result->cores = count;
-  bool first = true, stopped = !write_text(json, json_user, "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [\n");
+  bool first = true,
+       stopped = !write_text(json, json_user, "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [\n");
   for (uint32_t c = 0; c < count && s == RD_NPU_OK && !stopped; c++) {
     timeline *t = calloc(1, sizeof *t);
     if (!t) {

@@ -5,7 +5,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-__attribute__((format(printf, 3, 4))) static bool fail(char *why, size_t size, const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static bool fail(char *why, size_t size, const char *format,
+                                                       ...) {
   va_list list;
   va_start(list, format);
   vsnprintf(why, size, format, list);
@@ -20,14 +21,19 @@ uint64_t npu_tensor_padded(const rd_npu_tensor *t) {
 /* The buffer each operand of an instruction must be in, in the order of npu_operands. */
 static void operand_buffers(const insn *i, uint8_t want[MAX_OPERANDS]) {
   enum { G = RD_NPU_GM, U = RD_NPU_UB, L = RD_NPU_L1 };
-  static const uint8_t table[OP_COUNT][2] = {
-      [OP_copy_gm_to_ubuf] = {G, U},       [OP_copy_ubuf_to_gm] = {U, G},
-      [OP_copy_gm_to_cbuf] = {G, L},       [OP_copy_ubuf_to_cbuf] = {U, L},
-      [OP_copy_ubuf_to_ubuf] = {U, U},     [OP_copy_gm_to_ubuf_align] = {G, U},
-      [OP_copy_ubuf_to_gm_align] = {U, G}, [OP_load_cbuf_to_ca] = {L, RD_NPU_L0A},
-      [OP_load_cbuf_to_cb] = {L, RD_NPU_L0B}, [OP_copy_matrix_cc_to_ubuf] = {RD_NPU_L0C, U},
-      [OP_copy_matrix_cc_to_gm] = {RD_NPU_L0C, G}, [OP_mad] = {RD_NPU_L0A, RD_NPU_L0B},
-      [OP_load_gm] = {G, G}};
+  static const uint8_t table[OP_COUNT][2] = {[OP_copy_gm_to_ubuf] = {G, U},
+                                             [OP_copy_ubuf_to_gm] = {U, G},
+                                             [OP_copy_gm_to_cbuf] = {G, L},
+                                             [OP_copy_ubuf_to_cbuf] = {U, L},
+                                             [OP_copy_ubuf_to_ubuf] = {U, U},
+                                             [OP_copy_gm_to_ubuf_align] = {G, U},
+                                             [OP_copy_ubuf_to_gm_align] = {U, G},
+                                             [OP_load_cbuf_to_ca] = {L, RD_NPU_L0A},
+                                             [OP_load_cbuf_to_cb] = {L, RD_NPU_L0B},
+                                             [OP_copy_matrix_cc_to_ubuf] = {RD_NPU_L0C, U},
+                                             [OP_copy_matrix_cc_to_gm] = {RD_NPU_L0C, G},
+                                             [OP_mad] = {RD_NPU_L0A, RD_NPU_L0B},
+                                             [OP_load_gm] = {G, G}};
   bool listed = i->op <= OP_copy_matrix_cc_to_gm || i->op == OP_load_gm;
   want[0] = listed ? table[i->op][0] : U;
   want[1] = listed ? table[i->op][1] : U;
@@ -37,11 +43,15 @@ static void operand_buffers(const insn *i, uint8_t want[MAX_OPERANDS]) {
 
 static uint32_t alignment(const rd_npu_launch *l, const insn *i, const operand *o) {
   switch (o->buffer) {
-  case RD_NPU_GM: return l->tensors[o->tensor].elem_bytes;
+  case RD_NPU_GM:
+    return l->tensors[o->tensor].elem_bytes;
   case RD_NPU_L0A:
-  case RD_NPU_L0B: return 512;
-  case RD_NPU_L0C: return 256 * type_size(i->op == OP_mad ? i->type_dst : i->type_src);
-  default: break;
+  case RD_NPU_L0B:
+    return 512;
+  case RD_NPU_L0C:
+    return 256 * type_size(i->op == OP_mad ? i->type_dst : i->type_src);
+  default:
+    break;
   }
   if (npu_ops[i->op].class == CLASS_S_UB) return 4;
   if (i->op == OP_vcadd && (o->access & WRITE)) return type_size(i->type_dst);
@@ -89,22 +99,26 @@ static bool check_limits(const insn *i, char *why, size_t size) {
   }
   if (class == CLASS_CC_UB || class == CLASS_CC_GM) {
     bool same = i->type_dst == i->type_src;
-    bool known = (i->type_src == RD_NPU_F32 || i->type_src == RD_NPU_F16) &&
-                 (same || (i->type_src == RD_NPU_F32 && i->type_dst == RD_NPU_F16) ||
-                  (class == CLASS_CC_GM && i->type_src == RD_NPU_F32 && i->type_dst == RD_NPU_BF16));
+    bool known =
+        (i->type_src == RD_NPU_F32 || i->type_src == RD_NPU_F16) &&
+        (same || (i->type_src == RD_NPU_F32 && i->type_dst == RD_NPU_F16) ||
+         (class == CLASS_CC_GM && i->type_src == RD_NPU_F32 && i->type_dst == RD_NPU_BF16));
     if (!known) return fail(why, size, "no conversion between these types");
   }
   if (class == CLASS_CC_GM &&
       (i->copy.len % 16 || i->copy.src_gap % 16 || i->copy.n > i->copy.len || !i->copy.src_gap))
     return fail(why, size, "m and n must be multiples of 16 and rows at most m");
-  if (class == CLASS_LOAD && (i->load.repeat > 255 || i->load.stride > 65535 || i->load.gap > 65535))
+  if (class == CLASS_LOAD &&
+      (i->load.repeat > 255 || i->load.stride > 65535 || i->load.gap > 65535))
     return fail(why, size, "repeat above 255 or stride above 65535");
   if (class == CLASS_MAD) {
     uint32_t m = i->mad.m, k = i->mad.k, n = i->mad.n;
     if (!m || !k || !n || m % 16 || k % 16 || n % 16 || m > 4095 || k > 4095 || n > 4095)
-      return fail(why, size, "m,k,n = %u,%u,%u: multiples of 16 up to 4080 (M = 1 is another mode)", m, k, n);
-    bool types = (i->type_dst == RD_NPU_F32 && (i->type_src == RD_NPU_F16 || i->type_src == RD_NPU_BF16)) ||
-                 (i->type_dst == RD_NPU_F16 && i->type_src == RD_NPU_F16);
+      return fail(why, size, "m,k,n = %u,%u,%u: multiples of 16 up to 4080 (M = 1 is another mode)",
+                  m, k, n);
+    bool types =
+        (i->type_dst == RD_NPU_F32 && (i->type_src == RD_NPU_F16 || i->type_src == RD_NPU_BF16)) ||
+        (i->type_dst == RD_NPU_F16 && i->type_src == RD_NPU_F16);
     if (!types) return fail(why, size, "products are f16 or bf16 into f32, or f16 into f16");
   }
   return true;
@@ -120,7 +134,8 @@ static uint64_t repeat_extent(const operand *o) {
 
 /* Does the read of one repeat of src meet the write of one repeat of dst, their bases given?
  * exact: lane-for-lane coincidence does not count. */
-static bool repeats_meet(const operand *src, uint64_t s, const operand *dst, uint64_t d, bool exact) {
+static bool repeats_meet(const operand *src, uint64_t s, const operand *dst, uint64_t d,
+                         bool exact) {
   unsigned sb = src->lanes ? src->lanes * src->elem / GRANULE : 1;
   unsigned db = dst->lanes ? dst->lanes * dst->elem / GRANULE : 1;
   for (unsigned a = 0; a < sb; a++)
@@ -145,7 +160,8 @@ static bool overlap_ok(const operand *src, const operand *dst, bool may_accumula
               src->blk == dst->blk;
   if (same && may_accumulate && (src->rep == 0 || dst->rep == 0)) return true;
   uint64_t s_extent = repeat_extent(src), d_extent = repeat_extent(dst);
-  if (same && src->stride == dst->stride && (src->units < 2 || src->stride >= s_extent)) return true;
+  if (same && src->stride == dst->stride && (src->units < 2 || src->stride >= s_extent))
+    return true;
   bool lockstep = src->stride == dst->stride; /* only the distance r - w matters then */
   for (uint64_t r = 0; r < src->units; r++)
     for (uint64_t w = 0; w <= (lockstep ? 0 : r); w++) {
@@ -165,11 +181,13 @@ static bool check_vector(const insn *i, const operand *o, unsigned count, char *
   if (class == CLASS_VEC1 || class == CLASS_VEC2 || class == CLASS_VEC3 || class == CLASS_VRED ||
       class == CLASS_VGATHER) {
     const operand *masked = class == CLASS_VRED ? &o[0] : dst;
-    if (i->v.repeat && !(masked->lo | masked->hi)) return fail(why, size, "no active lane in the mask");
+    if (i->v.repeat && !(masked->lo | masked->hi))
+      return fail(why, size, "no active lane in the mask");
   }
   if (class == CLASS_VTRANS) {
     uint32_t m = i->v.extra >> 16, ch = i->v.extra & 0xFFFF;
-    if (i->op == OP_v4dtrans && (!m || !ch || m > 4095 || ch > 4095 || (m * ch * type_size(i->type_dst)) % 32))
+    if (i->op == OP_v4dtrans &&
+        (!m || !ch || m > 4095 || ch > 4095 || (m * ch * type_size(i->type_dst)) % 32))
       return fail(why, size, "m and channels 1..4095 and whole 32-byte blocks");
   }
   if (dst->lanes && dst->blk == 0 && npu_block_mask(dst, 0) && npu_block_mask(dst, 1))

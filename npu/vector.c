@@ -22,7 +22,8 @@
 /* exp in double to about 1 ulp: rounding to f32 is then correct for every f32 argument (the test
  * enumerates them).  |x| is cut where f32 has long become inf or 0; a NaN passes both cuts. */
 static inline double exp_double(double x) {
-  const double log2e = 0x1.71547652b82fep+0, ln2hi = 0x1.62e42fefa38p-1, ln2lo = 0x1.ef35793c7673p-45;
+  const double log2e = 0x1.71547652b82fep+0, ln2hi = 0x1.62e42fefa38p-1,
+               ln2lo = 0x1.ef35793c7673p-45;
   const double shift = 0x1.8p52;
   x = x > 200 ? 200 : x;
   x = x < -200 ? -200 : x;
@@ -53,40 +54,40 @@ static inline int32_t add_s32(int32_t a, int32_t b) { return (int32_t)((uint32_t
 static inline int32_t sub_s32(int32_t a, int32_t b) { return (int32_t)((uint32_t)a - (uint32_t)b); }
 static inline int32_t mul_s32(int32_t a, int32_t b) { return (int32_t)((uint32_t)a * (uint32_t)b); }
 
-#define ROUND_F16(x) _Generic((x), float: f16_from_float, double: f16_from_double)(x)
+#define ROUND_F16(x) _Generic((x), float : f16_from_float, double : f16_from_double)(x)
 
-#define LANES(name, dst_t, src_t, load, store, expr)                                              \
-  static void name(void *dst, const void *src0, const void *src1, uint32_t scalar, size_t n) {    \
-    dst_t *dp = dst;                                                                              \
-    const src_t *ap = src0, *bp = src1;                                                           \
-    (void)ap, (void)bp, (void)scalar;                                                             \
-    INDEPENDENT for (size_t i = 0; i < n; i++) {                                                  \
-      DECLARE_##load;                                                                             \
-      dp[i] = store(expr);                                                                        \
-    }                                                                                             \
+#define LANES(name, dst_t, src_t, load, store, expr)                                               \
+  static void name(void *dst, const void *src0, const void *src1, uint32_t scalar, size_t n) {     \
+    dst_t *dp = dst;                                                                               \
+    const src_t *ap = src0, *bp = src1;                                                            \
+    (void)ap, (void)bp, (void)scalar;                                                              \
+    INDEPENDENT for (size_t i = 0; i < n; i++) {                                                   \
+      DECLARE_##load;                                                                              \
+      dp[i] = store(expr);                                                                         \
+    }                                                                                              \
   }
 /* The names that a definition may use: a = src0, b = src1, d = old dst, s = scalar.  Where there is
  * no src1, the caller passes src0 again. */
-#define DECLARE_F32                                                                               \
-  float a = ap[i], b = bp[i], d = dp[i], s = float_from(scalar);                \
+#define DECLARE_F32                                                                                \
+  float a = ap[i], b = bp[i], d = dp[i], s = float_from(scalar);                                   \
   (void)a, (void)b, (void)d, (void)s
-#define DECLARE_F16                                                                               \
-  float a = f16_to_float(ap[i]), b = f16_to_float(bp[i]),                      \
-        d = f16_to_float(dp[i]), s = f16_to_float((uint16_t)scalar);                              \
+#define DECLARE_F16                                                                                \
+  float a = f16_to_float(ap[i]), b = f16_to_float(bp[i]), d = f16_to_float(dp[i]),                 \
+        s = f16_to_float((uint16_t)scalar);                                                        \
   (void)a, (void)b, (void)d, (void)s
-#define DECLARE_S32                                                                               \
-  int32_t a = ap[i], b = bp[i], d = dp[i], s = (int32_t)scalar;                 \
+#define DECLARE_S32                                                                                \
+  int32_t a = ap[i], b = bp[i], d = dp[i], s = (int32_t)scalar;                                    \
   (void)a, (void)b, (void)d, (void)s
-#define FLOAT_OP(name, expr)                                                                      \
-  LANES(name##_f32, float, float, F32, (float), expr)                                             \
+#define FLOAT_OP(name, expr)                                                                       \
+  LANES(name##_f32, float, float, F32, (float), expr)                                              \
   LANES(name##_f16, uint16_t, uint16_t, F16, ROUND_F16, expr)
-#define ARITH_OP(name, expr, expr_s32)                                                            \
-  FLOAT_OP(name, expr)                                                                            \
+#define ARITH_OP(name, expr, expr_s32)                                                             \
+  FLOAT_OP(name, expr)                                                                             \
   LANES(name##_s32, int32_t, int32_t, S32, (int32_t), expr_s32)
 
 ARITH_OP(vadd, a + b, add_s32(a, b))
 ARITH_OP(vsub, a - b, sub_s32(a, b))
-ARITH_OP(vmul, a * b, mul_s32(a, b))
+ARITH_OP(vmul, a *b, mul_s32(a, b))
 ARITH_OP(vmax, max_float(a, b), (a > b ? a : b))
 ARITH_OP(vmin, min_float(a, b), (a < b ? a : b))
 FLOAT_OP(vdiv, a / b)
@@ -94,18 +95,18 @@ FLOAT_OP(vmla, fma_odd(a, b, d))
 FLOAT_OP(vmadd, fma_odd(a, d, b))
 FLOAT_OP(vsqrt, sqrtf(a))
 FLOAT_OP(vexp, exp_double((double)a))
-ARITH_OP(vmuls, a * s, mul_s32(a, s))
+ARITH_OP(vmuls, a *s, mul_s32(a, s))
 ARITH_OP(vadds, a + s, add_s32(a, s))
 ARITH_OP(vmaxs, max_float(a, s), (a > s ? a : s))
 ARITH_OP(vmins, min_float(a, s), (a < s ? a : s))
 FLOAT_OP(vaxpy, fma_odd(s, a, d))
 
-#define CONVERT(name, dst_t, src_t, convert)                                                      \
-  static void name(void *dst, const void *src0, const void *src1, uint32_t scalar, size_t n) {    \
-    dst_t *dp = dst;                                                                              \
-    const src_t *ap = src0;                                                                       \
-    (void)src1, (void)scalar;                                                                     \
-    INDEPENDENT for (size_t i = 0; i < n; i++) dp[i] = convert;                                   \
+#define CONVERT(name, dst_t, src_t, convert)                                                       \
+  static void name(void *dst, const void *src0, const void *src1, uint32_t scalar, size_t n) {     \
+    dst_t *dp = dst;                                                                               \
+    const src_t *ap = src0;                                                                        \
+    (void)src1, (void)scalar;                                                                      \
+    INDEPENDENT for (size_t i = 0; i < n; i++) dp[i] = convert;                                    \
   }
 CONVERT(vconv_f162f32, float, uint16_t, f16_to_float(ap[i]))
 CONVERT(vconv_f322f16, uint16_t, float, f16_from_float(ap[i]))
@@ -117,8 +118,12 @@ CONVERT(vector_dup_16, uint16_t, uint16_t, ((void)ap, (uint16_t)scalar))
 vector_fn *npu_vector_fn(op o, rd_npu_type type) {
   bool h = type == RD_NPU_F16, w = type == RD_NPU_S32;
   switch (o) {
-#define FLOAT_CASE(name) case OP_##name: return h ? name##_f16 : name##_f32;
-#define ARITH_CASE(name) case OP_##name: return h ? name##_f16 : w ? name##_s32 : name##_f32;
+#define FLOAT_CASE(name)                                                                           \
+  case OP_##name:                                                                                  \
+    return h ? name##_f16 : name##_f32;
+#define ARITH_CASE(name)                                                                           \
+  case OP_##name:                                                                                  \
+    return h ? name##_f16 : w ? name##_s32 : name##_f32;
     ARITH_CASE(vadd)
     ARITH_CASE(vsub)
     ARITH_CASE(vmul)
@@ -134,11 +139,17 @@ vector_fn *npu_vector_fn(op o, rd_npu_type type) {
     ARITH_CASE(vmaxs)
     ARITH_CASE(vmins)
     FLOAT_CASE(vaxpy)
-  case OP_vconv_f162f32: return vconv_f162f32;
-  case OP_vconv_f322f16: return vconv_f322f16;
-  case OP_vconv_bf162f32: return vconv_bf162f32;
-  case OP_vconv_f322bf16: return vconv_f322bf16;
-  case OP_vector_dup: return type_size((uint8_t)type) == 4 ? vector_dup_32 : vector_dup_16;
-  default: return NULL;
+  case OP_vconv_f162f32:
+    return vconv_f162f32;
+  case OP_vconv_f322f16:
+    return vconv_f322f16;
+  case OP_vconv_bf162f32:
+    return vconv_bf162f32;
+  case OP_vconv_f322bf16:
+    return vconv_f322bf16;
+  case OP_vector_dup:
+    return type_size((uint8_t)type) == 4 ? vector_dup_32 : vector_dup_16;
+  default:
+    return NULL;
   }
 }

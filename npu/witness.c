@@ -17,7 +17,8 @@ typedef struct order {
 
 /* Marks what must have finished before instruction `at` starts: its clock, its own queue's earlier
  * operations (except `but`) and whatever S did before issuing it. */
-static bool predecessors(const program *p, const rd_npu_launch *l, uint32_t at, uint32_t but, uint8_t *mark) {
+static bool predecessors(const program *p, const rd_npu_launch *l, uint32_t at, uint32_t but,
+                         uint8_t *mark) {
   checker *k = npu_checker_new(l);
   finding_list ignored = {0};
   if (!k) return false;
@@ -35,7 +36,8 @@ static bool predecessors(const program *p, const rd_npu_launch *l, uint32_t at, 
   return ok;
 }
 
-/* What S did before issuing an instruction includes waiting: those clocks are in the clock already. */
+/* What S did before issuing an instruction includes waiting: those clocks are in the clock already.
+ */
 static void run_order(const order *o, memory *m, uint32_t a, uint32_t b, bool half) {
   const program *p = o->p;
   uint32_t units = npu_units(&p->list[a]), cut = (units + 1) / 2;
@@ -67,7 +69,8 @@ static void note_difference(raw_finding *f, const gm_image *expected, const gm_i
 bool npu_witness(const program *p, const rd_npu_launch *l, const gm_image *before, raw_finding *f) {
   gm_image expected = {0}, got = {0};
   memory m;
-  bool ok = npu_memory_init(&m, l) && npu_memory_regs(&m, p->regs) && npu_image_copy(&expected, before);
+  bool ok =
+      npu_memory_init(&m, l) && npu_memory_regs(&m, p->regs) && npu_image_copy(&expected, before);
   uint8_t *first = calloc(p->count + 1, 1), *needed = calloc(p->count + 1, 1);
   ok = ok && first && needed;
   if (ok) {

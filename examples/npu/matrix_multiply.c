@@ -27,7 +27,8 @@ static void rows_to_nz(rd_npu_core *c, uint64_t l1, uint64_t gm, uint32_t rows, 
 
 /* C in NZ order, block of 16 columns after block of 16 columns, to row-major GM. */
 static void nz_to_rows(rd_npu_core *c, uint64_t gm, uint64_t ub) {
-  for (uint32_t j = 0; j < N1; j++) copy_ubuf_to_gm(gm + 64 * j, ub + (uint64_t)j * M * 64, M, 2, 0, 2 * N1 - 2);
+  for (uint32_t j = 0; j < N1; j++)
+    copy_ubuf_to_gm(gm + 64 * j, ub + (uint64_t)j * M * 64, M, 2, 0, 2 * N1 - 2);
 }
 
 static void multiply(rd_npu_core *c, const void *args) {

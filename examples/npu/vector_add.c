@@ -1,5 +1,6 @@
 /*
- * First kernel on the AI Core model: sum = a + b, tile by tile, and what happens without its events.
+ * First kernel on the AI Core model: sum = a + b, tile by tile, and what happens without its
+ * events.
  *
  * The scalar unit S issues these instructions in order, but each goes to the queue of its own pipe,
  * and the pipes run on their own:
@@ -8,9 +9,10 @@
  *   V      vadd             adds 64 floats per repeat
  *   MTE3   copy_ubuf_to_gm  the result back
  *
- * An event is what makes one pipe wait for another: set_flag(X, Y, id) is queued on X and fires when
- * everything before it on X has finished; wait_flag(X, Y, id) holds Y until then.  The forward edges
- * MTE2_V and V_MTE3 carry the data; the back edges V_MTE2 and MTE3_V say that a buffer is free again.
+ * An event is what makes one pipe wait for another: set_flag(X, Y, id) is queued on X and fires
+ * when everything before it on X has finished; wait_flag(X, Y, id) holds Y until then.  The forward
+ * edges MTE2_V and V_MTE3 carry the data; the back edges V_MTE2 and MTE3_V say that a buffer is
+ * free again.
  *
  * usage: example-npu-vector-add      prints both runs; exit status 0 when all is as told here.
  */
@@ -19,10 +21,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define LANES 64u            /* floats per tile: one repeat of the vector unit, 256 bytes */
-#define BYTES (LANES * 4u)
+#define LANES  64u /* floats per tile: one repeat of the vector unit, 256 bytes */
+#define BYTES  (LANES * 4u)
 #define BLOCKS (BYTES / 32u) /* copies count blocks of 32 bytes */
-#define TILES 2u
+#define TILES  2u
 
 static void add(rd_npu_core *c, const void *args) {
   (void)args;
@@ -44,7 +46,8 @@ static void add(rd_npu_core *c, const void *args) {
   pipe_barrier(PIPE_ALL); /* nothing may be left running */
 }
 
-/* The same without a single event.  In program order the result is right, on hardware it is luck. */
+/* The same without a single event.  In program order the result is right, on hardware it is luck.
+ */
 static void add_unsynchronised(rd_npu_core *c, const void *args) {
   (void)args;
   uint64_t a = UB(0), b = UB(BYTES), sum = UB(2 * BYTES);
@@ -82,7 +85,8 @@ int main(void) {
   for (uint32_t i = 0; i < TILES * LANES; i++) good = good && psum[i] == pa[i] + pb[i];
 
   printf("-- with its events, every order the machine allows\n");
-  rd_npu_options all = {.size = sizeof all, .schedule = RD_NPU_EXHAUSTIVE, .deviations = UINT32_MAX};
+  rd_npu_options all = {
+      .size = sizeof all, .schedule = RD_NPU_EXHAUSTIVE, .deviations = UINT32_MAX};
   good = run(add, &all) == RD_NPU_OK && good;
 
   printf("-- without them\n");

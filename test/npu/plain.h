@@ -1,6 +1,6 @@
 /*
- * Plain definitions for the tests of the AI Core model: addresses and arithmetic written out from the
- * documentation with the slowest obvious means (ldexp, rint, libm), sharing nothing with npu/.
+ * Plain definitions for the tests of the AI Core model: addresses and arithmetic written out from
+ * the documentation with the slowest obvious means (ldexp, rint, libm), sharing nothing with npu/.
  */
 #ifndef TEST_NPU_PLAIN_H
 #define TEST_NPU_PLAIN_H
@@ -20,11 +20,14 @@ static inline uint64_t rng_next(uint64_t *s) {
   z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
   return z ^ (z >> 31);
 }
-static inline uint32_t rng_below(uint64_t *s, uint32_t n) { return (uint32_t)(rng_next(s) >> 32) % n; }
+static inline uint32_t rng_below(uint64_t *s, uint32_t n) {
+  return (uint32_t)(rng_next(s) >> 32) % n;
+}
 
 /* mantissa bits, exponent bias, storage bits of the 16-bit formats */
 static inline double plain_decode(uint16_t h, int mantissa, int bias) {
-  int exponent = (h & 0x7FFF) >> mantissa, fraction = h & ((1 << mantissa) - 1), top = (0x7FFF >> mantissa);
+  int exponent = (h & 0x7FFF) >> mantissa, fraction = h & ((1 << mantissa) - 1),
+      top = (0x7FFF >> mantissa);
   double x;
   if (exponent == top)
     x = fraction ? (double)NAN : (double)INFINITY;
@@ -57,19 +60,33 @@ static inline double plain_get(const uint8_t *p, rd_npu_type t) {
   float f;
   int32_t s;
   switch (t) {
-  case RD_NPU_F16: memcpy(&h, p, 2); return plain_f16(h);
-  case RD_NPU_BF16: memcpy(&h, p, 2); return plain_bf16(h);
-  case RD_NPU_F32: memcpy(&f, p, 4); return (double)f;
-  default: memcpy(&s, p, 4); return s;
+  case RD_NPU_F16:
+    memcpy(&h, p, 2);
+    return plain_f16(h);
+  case RD_NPU_BF16:
+    memcpy(&h, p, 2);
+    return plain_bf16(h);
+  case RD_NPU_F32:
+    memcpy(&f, p, 4);
+    return (double)f;
+  default:
+    memcpy(&s, p, 4);
+    return s;
   }
 }
 static inline void plain_put(uint8_t *p, rd_npu_type t, double x) {
   uint16_t h;
   float f;
   switch (t) {
-  case RD_NPU_F16: h = plain_to_f16(x), memcpy(p, &h, 2); break;
-  case RD_NPU_BF16: h = plain_to_bf16(x), memcpy(p, &h, 2); break;
-  default: f = (float)x, memcpy(p, &f, 4); break;
+  case RD_NPU_F16:
+    h = plain_to_f16(x), memcpy(p, &h, 2);
+    break;
+  case RD_NPU_BF16:
+    h = plain_to_bf16(x), memcpy(p, &h, 2);
+    break;
+  default:
+    f = (float)x, memcpy(p, &f, 4);
+    break;
   }
 }
 static inline uint32_t plain_size(rd_npu_type t) {
@@ -91,8 +108,10 @@ static inline void plain_random(uint64_t *s, uint8_t *p, rd_npu_type t) {
     memcpy(p, &r, plain_size(t));
     return;
   }
-  static const double special[] = {0.0, -0.0, INFINITY, -INFINITY, 0x1p-24, 65504, 65520, 0x1p-149, 0x1.fffffep127};
-  double x = kind == 14 ? special[r % 9] : ((double)(int64_t)(r << 8) * 0x1p-63) * ldexp(1, (int)(r >> 50 & 7) - 4);
+  static const double special[] = {0.0,   -0.0,  INFINITY, -INFINITY,     0x1p-24,
+                                   65504, 65520, 0x1p-149, 0x1.fffffep127};
+  double x = kind == 14 ? special[r % 9]
+                        : ((double)(int64_t)(r << 8) * 0x1p-63) * ldexp(1, (int)(r >> 50 & 7) - 4);
   plain_put(p, t, x);
 }
 

@@ -1,5 +1,5 @@
-/* Every finding of the checker: a kernel with the defect planted must be reported with the right kind,
- * sites and missing event; its clean twin must not be reported at all. */
+/* Every finding of the checker: a kernel with the defect planted must be reported with the right
+ * kind, sites and missing event; its clean twin must not be reported at all. */
 #include "plain.h"
 
 #include <setjmp.h>
@@ -23,12 +23,16 @@ typedef struct planted {
   int which;
 } planted;
 
-#define BAD (((const variant *)args)->bad)
+#define BAD   (((const variant *)args)->bad)
 #define WHICH (((const variant *)args)->which)
-#define EDGE(a, b, id) do { set_flag(PIPE_##a, PIPE_##b, id); wait_flag(PIPE_##a, PIPE_##b, id); } while (0)
-#define LOAD(ub, gm, blocks) copy_gm_to_ubuf(UB(ub), RD_NPU_GM_ADDR(0, gm), 1, blocks, 0, 0)
+#define EDGE(a, b, id)                                                                             \
+  do {                                                                                             \
+    set_flag(PIPE_##a, PIPE_##b, id);                                                              \
+    wait_flag(PIPE_##a, PIPE_##b, id);                                                             \
+  } while (0)
+#define LOAD(ub, gm, blocks)  copy_gm_to_ubuf(UB(ub), RD_NPU_GM_ADDR(0, gm), 1, blocks, 0, 0)
 #define STORE(gm, ub, blocks) copy_ubuf_to_gm(RD_NPU_GM_ADDR(1, gm), UB(ub), 1, blocks, 0, 0)
-#define ADD(d, a, b) vadd(F32, UB(d), UB(a), UB(b), 1, 1, 1, 1, 8, 8, 8)
+#define ADD(d, a, b)          vadd(F32, UB(d), UB(a), UB(b), 1, 1, 1, 1, 8, 8, 8)
 
 static void raw_load(rd_npu_core *c, const void *args) {
   LOAD(0, 0, 8);
@@ -68,7 +72,8 @@ static void waw_loads(rd_npu_core *c, const void *args) {
   STORE(0, 0, 9);
   pipe_barrier(PIPE_ALL);
 }
-static void vector_chain(rd_npu_core *c, const void *args) { /* V after V on 310P needs the barrier */
+static void vector_chain(rd_npu_core *c,
+                         const void *args) { /* V after V on 310P needs the barrier */
   LOAD(0, 0, 8);
   EDGE(MTE2, V, 0);
   ADD(256, 0, 0);
@@ -87,7 +92,8 @@ static void vector_chain_950(rd_npu_core *c, const void *args) { /* ... and is f
   if (get_block_idx() == 0) STORE(0, 512, 8);
   pipe_barrier(PIPE_ALL);
 }
-static void round_trip_orders(rd_npu_core *c, const void *args) { /* a flag round trip replaces a barrier */
+static void round_trip_orders(rd_npu_core *c,
+                              const void *args) { /* a flag round trip replaces a barrier */
   LOAD(0, 0, 8);
   EDGE(MTE2, V, 0);
   ADD(256, 0, 0);
@@ -135,7 +141,8 @@ static void accumulate(rd_npu_core *c, const void *args) {
   mad(F32, F16, L0C(0), L0A(0), L0B(0), n, 16, n, true);
   if (!BAD && n < 64) pipe_barrier(PIPE_M);
   mad(F32, F16, L0C(0), L0A(0), L0B(0), n, 16, n, false);
-  if (BAD && n >= 64) mad(F32, F16, L0C(1024), L0A(0), L0B(0), 16, 16, 16, false); /* the smaller decides */
+  if (BAD && n >= 64)
+    mad(F32, F16, L0C(1024), L0A(0), L0B(0), 16, 16, 16, false); /* the smaller decides */
   EDGE(M, V, 0);
   copy_matrix_cc_to_ubuf(F32, F32, UB(0), L0C(0), 1, 4, 0, 0);
   EDGE(V, MTE3, 0);
@@ -188,7 +195,8 @@ static void leftover_op(rd_npu_core *c, const void *args) {
   STORE(0, 0, 8);
   if (!BAD) pipe_barrier(PIPE_ALL);
 }
-static void leftover_but_waited(rd_npu_core *c, const void *args) { /* S waiting for the last store is enough ... */
+static void leftover_but_waited(rd_npu_core *c,
+                                const void *args) { /* S waiting for the last store is enough ... */
   LOAD(0, 0, 8);
   EDGE(MTE2, MTE3, 0);
   STORE(0, 0, 8);
@@ -207,27 +215,62 @@ static void bounds(rd_npu_core *c, const void *args) {
   vector_dup(F32, UB(0), 1.0f, 16, 1, 8);
   pipe_barrier(PIPE_V);
   switch (WHICH) {
-  case 0: vector_dup(F32, UB(262144 - 256 + 32 * bad), 0.0f, 1, 1, 8); break;       /* capacity */
-  case 1: ADD(512 + 4 * bad, 0, 256); break;                                         /* alignment */
-  case 2: vector_dup(F32, UB(4096), 0.0f, 255 + bad, 1, 8); break;                   /* repeat */
-  case 3: copy_gm_to_ubuf(UB(4096), GM(0), 1, 1025 + bad, 0, 0); break;          /* slack of 32 bytes ends */
-  case 4: copy_ubuf_to_gm(GM(1) + 32768 - 32, UB(0), 1, 1 + bad, 0, 0); break;       /* slack may not be written */
-  case 5: copy_gm_to_ubuf(UB(4096), GM(0) + bad, 1, 8, 0, 0); break;                 /* element alignment */
-  case 6: vadd(F32, UB(512), UB(512 - 32 * bad), UB(1024), 1, 1, 1, 1, 8, 8, 8); break; /* half overlap */
-  case 7: vadd(F32, UB(bad ? 256 : 2048), UB(0), UB(1024), 4, 1, 1, 1, 8, 8, 8); break;  /* reads an earlier repeat's result */
-  case 8: vmla(F32, UB(0), UB(1024), UB(2048), 2, 1, 1, 1, bad ? 0 : 8, 8, 8); break; /* only + - * max min accumulate */
-  case 9: set_vector_mask(0, bad ? 0 : 1); ADD(512, 0, 256); break;                   /* empty mask */
-  case 10: copy_gm_to_ubuf(bad ? L1(0) : UB(0), GM(0), 1, 1, 0, 0); break;            /* wrong buffer */
-  case 11: vector_dup(F32, UB(4096), 0.0f, 1, bad ? 0 : 1, 8); break;                 /* one block written twice */
-  case 12: load_cbuf_to_ca(L0A(512 + 256 * bad), L1(0), 0, 1, 1, 0, false); break;    /* L0A alignment */
-  case 13: copy_ubuf_to_gm(bad ? GM(0) : GM(1), UB(0), 1, 1, 0, 0); break;            /* writes an input */
-  case 14: mad(F32, F16, L0C(1024 - 512 * bad), L0A(0), L0B(0), 16, 16, 16, true); break;
-  case 15: copy_gm_to_ubuf(UB(0), GM(0), 4095 + bad, 1, 0, 0); break;                 /* bursts (the source is short, too) */
-  default: break;
+  case 0:
+    vector_dup(F32, UB(262144 - 256 + 32 * bad), 0.0f, 1, 1, 8);
+    break; /* capacity */
+  case 1:
+    ADD(512 + 4 * bad, 0, 256);
+    break; /* alignment */
+  case 2:
+    vector_dup(F32, UB(4096), 0.0f, 255 + bad, 1, 8);
+    break; /* repeat */
+  case 3:
+    copy_gm_to_ubuf(UB(4096), GM(0), 1, 1025 + bad, 0, 0);
+    break; /* slack of 32 bytes ends */
+  case 4:
+    copy_ubuf_to_gm(GM(1) + 32768 - 32, UB(0), 1, 1 + bad, 0, 0);
+    break; /* slack may not be written */
+  case 5:
+    copy_gm_to_ubuf(UB(4096), GM(0) + bad, 1, 8, 0, 0);
+    break; /* element alignment */
+  case 6:
+    vadd(F32, UB(512), UB(512 - 32 * bad), UB(1024), 1, 1, 1, 1, 8, 8, 8);
+    break; /* half overlap */
+  case 7:
+    vadd(F32, UB(bad ? 256 : 2048), UB(0), UB(1024), 4, 1, 1, 1, 8, 8, 8);
+    break; /* reads an earlier repeat's result */
+  case 8:
+    vmla(F32, UB(0), UB(1024), UB(2048), 2, 1, 1, 1, bad ? 0 : 8, 8, 8);
+    break; /* only + - * max min accumulate */
+  case 9:
+    set_vector_mask(0, bad ? 0 : 1);
+    ADD(512, 0, 256);
+    break; /* empty mask */
+  case 10:
+    copy_gm_to_ubuf(bad ? L1(0) : UB(0), GM(0), 1, 1, 0, 0);
+    break; /* wrong buffer */
+  case 11:
+    vector_dup(F32, UB(4096), 0.0f, 1, bad ? 0 : 1, 8);
+    break; /* one block written twice */
+  case 12:
+    load_cbuf_to_ca(L0A(512 + 256 * bad), L1(0), 0, 1, 1, 0, false);
+    break; /* L0A alignment */
+  case 13:
+    copy_ubuf_to_gm(bad ? GM(0) : GM(1), UB(0), 1, 1, 0, 0);
+    break; /* writes an input */
+  case 14:
+    mad(F32, F16, L0C(1024 - 512 * bad), L0A(0), L0B(0), 16, 16, 16, true);
+    break;
+  case 15:
+    copy_gm_to_ubuf(UB(0), GM(0), 4095 + bad, 1, 0, 0);
+    break; /* bursts (the source is short, too) */
+  default:
+    break;
   }
   pipe_barrier(PIPE_ALL);
 }
-/* Bounds cases whose clean twin cannot avoid another finding are judged by the bounds finding only. */
+/* Bounds cases whose clean twin cannot avoid another finding are judged by the bounds finding only.
+ */
 
 static void uninitialised(rd_npu_core *c, const void *args) {
   switch (WHICH) {
@@ -281,7 +324,8 @@ static void uninitialised(rd_npu_core *c, const void *args) {
     EDGE(MTE2, S, 0);
     store_ub(F32, UB(512), load_ub(F32, UB(0)));
     break;
-  default: break;
+  default:
+    break;
   }
   pipe_barrier(PIPE_ALL);
 }
@@ -295,7 +339,8 @@ static void missing_vbrcb(rd_npu_core *c, const void *args) {
 static void missing_on_950(rd_npu_core *c, const void *args) {
   vector_dup(F16, UB(0), 1.0f, 2, 1, 8);
   if (BAD && WHICH == 0) vtranspose(UB(512), UB(0));
-  if (BAD && WHICH == 1) mad(F32, F16, L0C(0), L0A(0), L0B(0), 16, 16, 16, true); /* no matrix unit here */
+  if (BAD && WHICH == 1)
+    mad(F32, F16, L0C(0), L0A(0), L0B(0), 16, 16, 16, true); /* no matrix unit here */
   if (BAD && WHICH == 2) set_flag(PIPE_M, PIPE_V, 0);
   pipe_barrier(PIPE_ALL);
 }
@@ -367,8 +412,10 @@ static const planted cases[] = {
     {"reload while read", war_reload, COUPLED, RD_NPU_RACE_WAR, "V_MTE2", 0},
     {"two loads", waw_loads, COUPLED, RD_NPU_RACE_WAW, "pipe_barrier(MTE2)", 0},
     {"vector chain", vector_chain, COUPLED, RD_NPU_RACE_RAW, "pipe_barrier(V)", 0},
-    {"vector chain 950", vector_chain_950, RD_NPU_950, RD_NPU_VECTOR, 1, RD_NPU_RACE_RAW, "V_MTE3", 0},
-    {"vector chain A2", vector_chain_950, RD_NPU_910B, RD_NPU_VECTOR, 1, RD_NPU_RACE_RAW, "V_MTE3", 0},
+    {"vector chain 950", vector_chain_950, RD_NPU_950, RD_NPU_VECTOR, 1, RD_NPU_RACE_RAW, "V_MTE3",
+     0},
+    {"vector chain A2", vector_chain_950, RD_NPU_910B, RD_NPU_VECTOR, 1, RD_NPU_RACE_RAW, "V_MTE3",
+     0},
     {"round trip", round_trip_orders, COUPLED, RD_NPU_RACE_RAW, "pipe_barrier(V)", 0},
     {"L0C read", l0c_read, COUPLED, RD_NPU_RACE_RAW, "M_V", 0},
     {"L0C overwritten", l0c_overwrite, COUPLED, RD_NPU_RACE_WAR, "V_M", 0},
@@ -392,9 +439,12 @@ static const planted cases[] = {
     {"uninitialised L0C", uninitialised, COUPLED, RD_NPU_UNINITIALISED, NULL, 6},
     {"uninitialised scalar", uninitialised, COUPLED, RD_NPU_UNINITIALISED, NULL, 7},
     {"no vbrcb on 310P", missing_vbrcb, COUPLED, RD_NPU_MISSING_INSTRUCTION, NULL, 0},
-    {"no vtranspose on 950", missing_on_950, RD_NPU_950, RD_NPU_VECTOR, 1, RD_NPU_MISSING_INSTRUCTION, NULL, 0},
-    {"no mad on a vector core", missing_on_950, RD_NPU_950, RD_NPU_VECTOR, 1, RD_NPU_MISSING_INSTRUCTION, NULL, 1},
-    {"no pipe M on a vector core", missing_on_950, RD_NPU_950, RD_NPU_VECTOR, 1, RD_NPU_MISSING_INSTRUCTION, NULL, 2},
+    {"no vtranspose on 950", missing_on_950, RD_NPU_950, RD_NPU_VECTOR, 1,
+     RD_NPU_MISSING_INSTRUCTION, NULL, 0},
+    {"no mad on a vector core", missing_on_950, RD_NPU_950, RD_NPU_VECTOR, 1,
+     RD_NPU_MISSING_INSTRUCTION, NULL, 1},
+    {"no pipe M on a vector core", missing_on_950, RD_NPU_950, RD_NPU_VECTOR, 1,
+     RD_NPU_MISSING_INSTRUCTION, NULL, 2},
     {"no bf16 on 310P", missing_bf16, COUPLED, RD_NPU_MISSING_INSTRUCTION, NULL, 0},
     {"MTE2_S", scalar_orders, COUPLED, RD_NPU_RACE_RAW, "MTE2_S", 0},
     {"S_V", scalar_orders, COUPLED, RD_NPU_RACE_RAW, "S_V", 1},
@@ -409,12 +459,15 @@ static const planted cases[] = {
 
 static uint8_t gm0[32768], gm1[32768], gm2[4096];
 
-static rd_npu_report *run(rd_npu_kernel *k, rd_npu_arch arch, rd_npu_core_kind kind, uint32_t blocks, const variant *v,
-                          rd_npu_mode mode, uint32_t threads, bool witnesses) {
+static rd_npu_report *run(rd_npu_kernel *k, rd_npu_arch arch, rd_npu_core_kind kind,
+                          uint32_t blocks, const variant *v, rd_npu_mode mode, uint32_t threads,
+                          bool witnesses) {
   for (size_t i = 0; i < sizeof gm0; i += 2) gm0[i] = (uint8_t)(i / 2), gm0[i + 1] = 0x30;
   memset(gm1, 0, sizeof gm1);
   memset(gm2, 0, sizeof gm2);
-  rd_npu_tensor gm[3] = {{"in", gm0, sizeof gm0, 2, RD_NPU_IN}, {"out", gm1, sizeof gm1, 2, RD_NPU_OUT}, {"state", gm2, sizeof gm2, 2, RD_NPU_INOUT}};
+  rd_npu_tensor gm[3] = {{"in", gm0, sizeof gm0, 2, RD_NPU_IN},
+                         {"out", gm1, sizeof gm1, 2, RD_NPU_OUT},
+                         {"state", gm2, sizeof gm2, 2, RD_NPU_INOUT}};
   rd_npu_launch l = {sizeof l, arch, kind, 0, blocks, k, v, gm, 3};
   rd_npu_options o = {.size = sizeof o, .mode = mode, .threads = threads, .witnesses = witnesses};
   rd_npu_report *r;
@@ -429,7 +482,8 @@ static void dump(const char *name, const rd_npu_report *r) {
   free(t);
 }
 
-static const rd_npu_finding *find(const rd_npu_report *r, rd_npu_finding_kind kind, const char *missing) {
+static const rd_npu_finding *find(const rd_npu_report *r, rd_npu_finding_kind kind,
+                                  const char *missing) {
   for (size_t i = 0; i < rd_npu_report_count(r); i++) {
     const rd_npu_finding *f = rd_npu_report_get(r, i);
     if (f->kind == kind && (!missing || (f->missing && strcmp(f->missing, missing) == 0))) return f;
@@ -443,7 +497,8 @@ static void defects_and_twins(void **state) {
     const planted *p = &cases[i];
     for (int mode = 0; mode < 3; mode += 2) { /* checked, order only */
       variant clean = {false, p->which}, bad = {true, p->which};
-      rd_npu_report *r = run(p->kernel, p->arch, p->kind, p->block_num, &clean, (rd_npu_mode)mode, 1, false);
+      rd_npu_report *r =
+          run(p->kernel, p->arch, p->kind, p->block_num, &clean, (rd_npu_mode)mode, 1, false);
       if (rd_npu_report_count(r)) dump(p->name, r);
       assert_int_equal(rd_npu_report_count(r), 0);
       rd_npu_report_free(r);
@@ -510,7 +565,8 @@ static void traps_and_texts(void **state) {
   assert_non_null(strstr(f->message, "S at pipe_barrier(ALL)"));
   rd_npu_report_free(r);
   bad.which = 1;
-  r = run(deadlock, COUPLED, &bad, RD_NPU_VALUES, 1, false); /* hangs are found without the checker too */
+  r = run(deadlock, COUPLED, &bad, RD_NPU_VALUES, 1,
+          false); /* hangs are found without the checker too */
   assert_non_null(find(r, RD_NPU_DEADLOCK, NULL));
   rd_npu_report_free(r);
 }
@@ -535,7 +591,8 @@ static void thread_counts(void **state) {
     char *first = NULL;
     for (uint32_t threads = 1; threads <= 7; threads += 2) {
       /* cores that race on GM would race on the host's memory, too: order only */
-      rd_npu_report *r = run(kernels[k], RD_NPU_310P, RD_NPU_COUPLED, 8, &v, k == 2 ? RD_NPU_CHECKED : RD_NPU_ORDER, threads, k == 2);
+      rd_npu_report *r = run(kernels[k], RD_NPU_310P, RD_NPU_COUPLED, 8, &v,
+                             k == 2 ? RD_NPU_CHECKED : RD_NPU_ORDER, threads, k == 2);
       char *text = rd_npu_report_json(r);
       if (first)
         assert_string_equal(text, first);
@@ -556,14 +613,16 @@ static void thread_counts(void **state) {
 static void bad_launches(void **state) {
   (void)state;
   variant v = {false, 0};
-  rd_npu_tensor gm[2] = {{"in", gm0, sizeof gm0, 2, RD_NPU_IN}, {"out", gm0 + 32, 64, 2, RD_NPU_OUT}};
+  rd_npu_tensor gm[2] = {{"in", gm0, sizeof gm0, 2, RD_NPU_IN},
+                         {"out", gm0 + 32, 64, 2, RD_NPU_OUT}};
   rd_npu_launch good = {sizeof good, RD_NPU_310P, RD_NPU_COUPLED, 0, 1, raw_load, &v, gm, 1};
   rd_npu_report *r;
   struct {
     rd_npu_launch l;
     rd_npu_options o;
   } bad[8];
-  for (int i = 0; i < 8; i++) bad[i].l = good, bad[i].o = (rd_npu_options){.size = sizeof(rd_npu_options)};
+  for (int i = 0; i < 8; i++)
+    bad[i].l = good, bad[i].o = (rd_npu_options){.size = sizeof(rd_npu_options)};
   bad[0].l.size = 1;
   bad[1].l.arch = (rd_npu_arch)9;
   bad[2].l.kind = RD_NPU_VECTOR;
@@ -580,8 +639,9 @@ static void bad_launches(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(defects_and_twins), cmocka_unit_test(bounds_cases),
-                                     cmocka_unit_test(traps_and_texts), cmocka_unit_test(thread_counts),
-                                     cmocka_unit_test(bad_launches)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(defects_and_twins), cmocka_unit_test(bounds_cases),
+      cmocka_unit_test(traps_and_texts), cmocka_unit_test(thread_counts),
+      cmocka_unit_test(bad_launches)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

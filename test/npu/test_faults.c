@@ -1,5 +1,5 @@
-/* Memory and threads that fail, the first, the second, … until a run comes through: every failure is
- * RD_NPU_NO_MEMORY, never a crash or a leak (sanitizer builds look), never a wrong report. */
+/* Memory and threads that fail, the first, the second, … until a run comes through: every failure
+ * is RD_NPU_NO_MEMORY, never a crash or a leak (sanitizer builds look), never a wrong report. */
 #include "plain.h"
 
 #include <pthread.h>
@@ -29,7 +29,9 @@ static bool fails(void) { return atomic_fetch_sub(&countdown, 1) == 1; }
 void *__wrap_malloc(size_t n) { return fails() ? NULL : __real_malloc(n); }
 void *__wrap_calloc(size_t n, size_t s) { return fails() ? NULL : __real_calloc(n, s); }
 void *__wrap_realloc(void *p, size_t n) { return fails() ? NULL : __real_realloc(p, n); }
-void *__wrap_aligned_alloc(size_t a, size_t n) { return fails() ? NULL : __real_aligned_alloc(a, n); }
+void *__wrap_aligned_alloc(size_t a, size_t n) {
+  return fails() ? NULL : __real_aligned_alloc(a, n);
+}
 char *__wrap_strdup(const char *s) { return fails() ? NULL : __real_strdup(s); }
 int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*f)(void *), void *x) {
   return atomic_fetch_sub(&thread_countdown, 1) == 1 ? 11 : __real_pthread_create(t, a, f, x);
@@ -49,8 +51,10 @@ static void kernel(rd_npu_core *c, const void *args) {
 }
 
 static float in[256], out[256];
-static rd_npu_tensor gm[2] = {{"in", in, sizeof in, 4, RD_NPU_IN}, {"out", out, sizeof out, 4, RD_NPU_OUT}};
-static rd_npu_launch launch = {sizeof(rd_npu_launch), RD_NPU_310P, RD_NPU_COUPLED, 0, 3, kernel, NULL, gm, 2};
+static rd_npu_tensor gm[2] = {{"in", in, sizeof in, 4, RD_NPU_IN},
+                              {"out", out, sizeof out, 4, RD_NPU_OUT}};
+static rd_npu_launch launch = {
+    sizeof(rd_npu_launch), RD_NPU_310P, RD_NPU_COUPLED, 0, 3, kernel, NULL, gm, 2};
 
 static void try_runs(const rd_npu_options *o, rd_npu_status expected) {
   long n = 1;
@@ -128,6 +132,7 @@ static void threads(void **state) {
 
 int main(void) {
   for (int i = 0; i < 256; i++) in[i] = (float)i;
-  const struct CMUnitTest tests[] = {cmocka_unit_test(runs), cmocka_unit_test(mutation_and_trace), cmocka_unit_test(threads)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(runs), cmocka_unit_test(mutation_and_trace),
+                                     cmocka_unit_test(threads)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

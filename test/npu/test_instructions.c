@@ -29,31 +29,43 @@ typedef struct setup {
 
 #define IS(n) (strcmp(t->r.name, n) == 0)
 static void issue_vec3(rd_npu_core *c, const setup *t) {
-#define CALL(op) if (IS(#op)) op(t->r.to, UB(t->dst), UB(t->src0), UB(t->src1), t->repeat, t->blk[0], t->blk[1], t->blk[2], t->rep[0], t->rep[1], t->rep[2]);
+#define CALL(op)                                                                                   \
+  if (IS(#op))                                                                                     \
+    op(t->r.to, UB(t->dst), UB(t->src0), UB(t->src1), t->repeat, t->blk[0], t->blk[1], t->blk[2],  \
+       t->rep[0], t->rep[1], t->rep[2]);
   CALL(vadd) CALL(vsub) CALL(vmul) CALL(vdiv) CALL(vmax) CALL(vmin) CALL(vmla) CALL(vmadd)
 #undef CALL
 }
 static void issue_vec2(rd_npu_core *c, const setup *t) {
 #define AT t->repeat, t->blk[0], t->blk[1], t->rep[0], t->rep[1]
-#define CALL(op) if (IS(#op)) op(t->r.to, UB(t->dst), UB(t->src0), AT);
-  CALL(vsqrt) CALL(vexp)
+#define CALL(op)                                                                                   \
+  if (IS(#op)) op(t->r.to, UB(t->dst), UB(t->src0), AT);
+  CALL(vsqrt)
+  CALL(vexp)
 #undef CALL
-#define CALL(op) if (IS(#op)) op(t->r.to, UB(t->dst), UB(t->src0), x, AT);
-  rd_npu_scalar x = t->r.to == RD_NPU_S32 ? rd_npu_s32(t->integer) : rd_npu_f32(t->scalar);
-  CALL(vmuls) CALL(vadds) CALL(vmaxs) CALL(vmins) CALL(vaxpy)
+#define CALL(op)                                                                                   \
+  if (IS(#op)) op(t->r.to, UB(t->dst), UB(t->src0), x, AT);
+      rd_npu_scalar x = t->r.to == RD_NPU_S32 ? rd_npu_s32(t->integer) : rd_npu_f32(t->scalar);
+  CALL(vmuls)
+  CALL(vadds) CALL(vmaxs) CALL(vmins) CALL(vaxpy)
 #undef CALL
-#define CALL(op) if (IS(#op)) op(UB(t->dst), UB(t->src0), AT);
-  CALL(vconv_f162f32) CALL(vconv_f322f16) CALL(vconv_bf162f32) CALL(vconv_f322bf16)
+#define CALL(op)                                                                                   \
+  if (IS(#op)) op(UB(t->dst), UB(t->src0), AT);
+      CALL(vconv_f162f32) CALL(vconv_f322f16) CALL(vconv_bf162f32) CALL(vconv_f322bf16)
 #undef CALL
-  if (IS("vector_dup")) vector_dup(t->r.to, UB(t->dst), x, t->repeat, t->blk[0], t->rep[0]);
+          if (IS("vector_dup")) vector_dup(t->r.to, UB(t->dst), x, t->repeat, t->blk[0], t->rep[0]);
 }
 static void issue_other(rd_npu_core *c, const setup *t) {
-  if (IS("vcadd")) vcadd(t->r.to, UB(t->dst), UB(t->src0), t->repeat, t->rep[0], t->blk[1], t->rep[1]);
-  if (IS("vcgadd")) vcgadd(t->r.to, UB(t->dst), UB(t->src0), t->repeat, t->rep[0], t->blk[1], t->rep[1]);
+  if (IS("vcadd"))
+    vcadd(t->r.to, UB(t->dst), UB(t->src0), t->repeat, t->rep[0], t->blk[1], t->rep[1]);
+  if (IS("vcgadd"))
+    vcgadd(t->r.to, UB(t->dst), UB(t->src0), t->repeat, t->rep[0], t->blk[1], t->rep[1]);
   if (IS("vbrcb")) vbrcb(t->r.to, UB(t->dst), UB(t->src0), t->repeat, t->blk[0], t->rep[0]);
   if (IS("vtranspose")) vtranspose(UB(t->dst), UB(t->src0));
-  if (IS("v4dtrans")) v4dtrans(t->r.to, UB(t->dst), UB(t->src0), t->extra[0], t->extra[1], t->repeat & 1);
-  if (IS("vgather")) vgather(t->r.to, UB(t->dst), UB(t->src0), UB(t->src1), t->extra[0], t->repeat, t->rep[0]);
+  if (IS("v4dtrans"))
+    v4dtrans(t->r.to, UB(t->dst), UB(t->src0), t->extra[0], t->extra[1], t->repeat & 1);
+  if (IS("vgather"))
+    vgather(t->r.to, UB(t->dst), UB(t->src0), UB(t->src1), t->extra[0], t->repeat, t->rep[0]);
   if (IS("copy_ubuf_to_ubuf"))
     copy_ubuf_to_ubuf(UB(t->dst), UB(t->src0), t->repeat, t->extra[0], t->extra[1], t->blk[0]);
 }
@@ -76,14 +88,18 @@ static void kernel(rd_npu_core *c, const void *args) {
   pipe_barrier(PIPE_ALL);
 }
 
-/* ---- plain definitions ------------------------------------------------------------------------------ */
+/* ---- plain definitions
+ * ------------------------------------------------------------------------------ */
 
-static uint32_t lane_byte(uint32_t base, uint32_t r, uint32_t l, uint32_t rep, uint32_t blk, uint32_t size) {
+static uint32_t lane_byte(uint32_t base, uint32_t r, uint32_t l, uint32_t rep, uint32_t blk,
+                          uint32_t size) {
   uint32_t e = 32 / size;
   return base + 32 * (r * rep + (l / e) * blk) + (l % e) * size;
 }
 
-static bool active(const setup *t, uint32_t l) { return (l < 64 ? t->lo >> l : t->hi >> (l - 64)) & 1; }
+static bool active(const setup *t, uint32_t l) {
+  return (l < 64 ? t->lo >> l : t->hi >> (l - 64)) & 1;
+}
 
 static double nan_max(double a, double b) { return isnan(a) ? a : isnan(b) ? b : a > b ? a : b; }
 static double nan_min(double a, double b) { return isnan(a) ? a : isnan(b) ? b : a < b ? a : b; }
@@ -125,7 +141,8 @@ static double float_op(const setup *t, double a, double b, double d) {
 }
 
 static void plain_lanes(const setup *t, const uint8_t *in, uint8_t *out) {
-  uint32_t to = plain_size(t->r.to), from = plain_size(t->r.from), lanes = to == 4 || from == 4 ? 64 : 128;
+  uint32_t to = plain_size(t->r.to), from = plain_size(t->r.from),
+           lanes = to == 4 || from == 4 ? 64 : 128;
   for (uint32_t r = 0; r < t->repeat; r++)
     for (uint32_t l = 0; l < lanes; l++) {
       if (!active(t, l)) continue;
@@ -141,8 +158,9 @@ static void plain_lanes(const setup *t, const uint8_t *in, uint8_t *out) {
         continue;
       }
       bool src = t->r.shape != DUP, two = t->r.shape == VEC3;
-      plain_put(out + d, t->r.to, float_op(t, src ? plain_get(in + a, t->r.from) : 0, two ? plain_get(in + b, t->r.from) : 0,
-                                           plain_get(in + d, t->r.to)));
+      plain_put(out + d, t->r.to,
+                float_op(t, src ? plain_get(in + a, t->r.from) : 0,
+                         two ? plain_get(in + b, t->r.from) : 0, plain_get(in + d, t->r.to)));
     }
 }
 
@@ -158,7 +176,9 @@ static void plain_reduce(const setup *t, const uint8_t *in, uint8_t *out) {
   for (uint32_t r = 0; r < t->repeat; r++) {
     double x[128];
     for (uint32_t l = 0; l < lanes; l++)
-      x[l] = active(t, l) ? plain_get(in + lane_byte(t->src0, r, l, t->rep[1], t->blk[1], size), t->r.to) : 0;
+      x[l] = active(t, l)
+                 ? plain_get(in + lane_byte(t->src0, r, l, t->rep[1], t->blk[1], size), t->r.to)
+                 : 0;
     for (uint32_t g = 0; g < groups; g++)
       plain_put(out + t->dst + r * t->rep[0] * groups * size + g * size, t->r.to,
                 tree(x + g * (lanes / groups), lanes / groups, t->r.to));
@@ -171,10 +191,12 @@ static void plain_other(const setup *t, const uint8_t *in, uint8_t *out) {
     for (uint32_t r = 0; r < t->repeat; r++)
       for (uint32_t j = 0; j < 8; j++)
         for (uint32_t e = 0; e < 32 / size; e++)
-          memcpy(out + t->dst + 32 * (r * t->rep[0] + j * t->blk[0]) + e * size, in + t->src0 + (8 * r + j) * size, size);
+          memcpy(out + t->dst + 32 * (r * t->rep[0] + j * t->blk[0]) + e * size,
+                 in + t->src0 + (8 * r + j) * size, size);
   if (IS("vtranspose"))
     for (uint32_t i = 0; i < 16; i++)
-      for (uint32_t j = 0; j < 16; j++) memcpy(out + t->dst + 2 * (16 * j + i), in + t->src0 + 2 * (16 * i + j), 2);
+      for (uint32_t j = 0; j < 16; j++)
+        memcpy(out + t->dst + 2 * (16 * j + i), in + t->src0 + 2 * (16 * i + j), 2);
   if (IS("v4dtrans"))
     for (uint32_t m = 0; m < t->extra[0]; m++)
       for (uint32_t ch = 0; ch < t->extra[1]; ch++) {
@@ -194,11 +216,12 @@ static void plain_other(const setup *t, const uint8_t *in, uint8_t *out) {
       }
   if (IS("copy_ubuf_to_ubuf"))
     for (uint32_t i = 0; i < t->repeat; i++)
-      memcpy(out + t->dst + i * (t->extra[0] + t->blk[0]) * 32, in + t->src0 + i * (t->extra[0] + t->extra[1]) * 32,
-             t->extra[0] * 32);
+      memcpy(out + t->dst + i * (t->extra[0] + t->blk[0]) * 32,
+             in + t->src0 + i * (t->extra[0] + t->extra[1]) * 32, t->extra[0] * 32);
 }
 
-/* ---- random set-ups ----------------------------------------------------------------------------------- */
+/* ---- random set-ups
+ * ----------------------------------------------------------------------------------- */
 
 static void random_setup(setup *t, const row *r, uint64_t *s, uint8_t *image) {
   memset(t, 0, sizeof *t);
@@ -226,7 +249,8 @@ static void random_setup(setup *t, const row *r, uint64_t *s, uint8_t *image) {
   t->scalar = (float)((double)(int64_t)rng_next(s) * 0x1p-61);
   t->integer = (int32_t)rng_next(s);
   for (uint32_t i = 0; i < CHECK_MEMORY; i += from) plain_random(s, image + i, r->from);
-  if (r->shape == TRANS) t->extra[0] = 16 * (1 + rng_below(s, 12)), t->extra[1] = 1 + rng_below(s, 20), t->repeat++;
+  if (r->shape == TRANS)
+    t->extra[0] = 16 * (1 + rng_below(s, 12)), t->extra[1] = 1 + rng_below(s, 20), t->repeat++;
   if (r->shape == GATHER) {
     t->extra[0] = 4096, t->rep[0] = 8;
     for (uint32_t i = 0; i < 8 * 128 * 2; i++) {
@@ -234,16 +258,19 @@ static void random_setup(setup *t, const row *r, uint64_t *s, uint8_t *image) {
       memcpy(image + t->src0 + 4 * i, &offset, 4);
     }
   }
-  if (strcmp(r->name, "copy_ubuf_to_ubuf") == 0) t->extra[0] = 1 + rng_below(s, 30), t->extra[1] = rng_below(s, 9), t->blk[0] = rng_below(s, 9);
+  if (strcmp(r->name, "copy_ubuf_to_ubuf") == 0)
+    t->extra[0] = 1 + rng_below(s, 30), t->extra[1] = rng_below(s, 9), t->blk[0] = rng_below(s, 9);
 }
 
 static bool compare(const setup *t, const uint8_t *got, const uint8_t *expected) {
   uint32_t size = plain_size(t->r.to);
   for (uint32_t i = 0; i < CHECK_MEMORY; i += size)
     if (!plain_same(got + i, expected + i, t->r.to)) {
-      print_error("%s (type %d): byte %u: got %.9g, expected %.9g; dst %u src %u %u repeat %u blk %u %u %u rep %u %u %u mask %llx %llx\n",
-                  t->r.name, t->r.to, i, plain_get(got + i, t->r.to), plain_get(expected + i, t->r.to), t->dst, t->src0, t->src1,
-                  t->repeat, t->blk[0], t->blk[1], t->blk[2], t->rep[0], t->rep[1], t->rep[2], (unsigned long long)t->hi,
+      print_error("%s (type %d): byte %u: got %.9g, expected %.9g; dst %u src %u %u repeat %u blk "
+                  "%u %u %u rep %u %u %u mask %llx %llx\n",
+                  t->r.name, t->r.to, i, plain_get(got + i, t->r.to),
+                  plain_get(expected + i, t->r.to), t->dst, t->src0, t->src1, t->repeat, t->blk[0],
+                  t->blk[1], t->blk[2], t->rep[0], t->rep[1], t->rep[2], (unsigned long long)t->hi,
                   (unsigned long long)t->lo);
       return false;
     }
@@ -251,19 +278,40 @@ static bool compare(const setup *t, const uint8_t *got, const uint8_t *expected)
 }
 
 static const row rows[] = {
-#define FLOATS(n, s) {n, s, RD_NPU_F16, RD_NPU_F16, RD_NPU_310P}, {n, s, RD_NPU_F32, RD_NPU_F32, RD_NPU_310P}
-#define ARITH(n, s) FLOATS(n, s), {n, s, RD_NPU_S32, RD_NPU_S32, RD_NPU_310P}
-    ARITH("vadd", VEC3), ARITH("vsub", VEC3), ARITH("vmul", VEC3), ARITH("vmax", VEC3), ARITH("vmin", VEC3),
-    FLOATS("vdiv", VEC3), FLOATS("vmla", VEC3), FLOATS("vmadd", VEC3), FLOATS("vsqrt", VEC2), FLOATS("vexp", VEC2),
-    ARITH("vmuls", VECS), ARITH("vadds", VECS), ARITH("vmaxs", VECS), ARITH("vmins", VECS), FLOATS("vaxpy", VECS),
-    ARITH("vector_dup", DUP), {"vector_dup", DUP, RD_NPU_BF16, RD_NPU_BF16, RD_NPU_950},
-    {"vconv_f162f32", CONV, RD_NPU_F32, RD_NPU_F16, RD_NPU_310P}, {"vconv_f322f16", CONV, RD_NPU_F16, RD_NPU_F32, RD_NPU_310P},
-    {"vconv_bf162f32", CONV, RD_NPU_F32, RD_NPU_BF16, RD_NPU_950}, {"vconv_f322bf16", CONV, RD_NPU_BF16, RD_NPU_F32, RD_NPU_950},
-    FLOATS("vcadd", RED), FLOATS("vcgadd", RED),
-    {"vbrcb", BRCB, RD_NPU_F32, RD_NPU_F32, RD_NPU_950}, {"vbrcb", BRCB, RD_NPU_F16, RD_NPU_F16, RD_NPU_950},
+#define FLOATS(n, s)                                                                               \
+  {n, s, RD_NPU_F16, RD_NPU_F16, RD_NPU_310P}, { n, s, RD_NPU_F32, RD_NPU_F32, RD_NPU_310P }
+#define ARITH(n, s)                                                                                \
+  FLOATS(n, s), { n, s, RD_NPU_S32, RD_NPU_S32, RD_NPU_310P }
+    ARITH("vadd", VEC3),
+    ARITH("vsub", VEC3),
+    ARITH("vmul", VEC3),
+    ARITH("vmax", VEC3),
+    ARITH("vmin", VEC3),
+    FLOATS("vdiv", VEC3),
+    FLOATS("vmla", VEC3),
+    FLOATS("vmadd", VEC3),
+    FLOATS("vsqrt", VEC2),
+    FLOATS("vexp", VEC2),
+    ARITH("vmuls", VECS),
+    ARITH("vadds", VECS),
+    ARITH("vmaxs", VECS),
+    ARITH("vmins", VECS),
+    FLOATS("vaxpy", VECS),
+    ARITH("vector_dup", DUP),
+    {"vector_dup", DUP, RD_NPU_BF16, RD_NPU_BF16, RD_NPU_950},
+    {"vconv_f162f32", CONV, RD_NPU_F32, RD_NPU_F16, RD_NPU_310P},
+    {"vconv_f322f16", CONV, RD_NPU_F16, RD_NPU_F32, RD_NPU_310P},
+    {"vconv_bf162f32", CONV, RD_NPU_F32, RD_NPU_BF16, RD_NPU_950},
+    {"vconv_f322bf16", CONV, RD_NPU_BF16, RD_NPU_F32, RD_NPU_950},
+    FLOATS("vcadd", RED),
+    FLOATS("vcgadd", RED),
+    {"vbrcb", BRCB, RD_NPU_F32, RD_NPU_F32, RD_NPU_950},
+    {"vbrcb", BRCB, RD_NPU_F16, RD_NPU_F16, RD_NPU_950},
     {"vtranspose", TRANS, RD_NPU_F16, RD_NPU_F16, RD_NPU_310P},
-    {"v4dtrans", TRANS, RD_NPU_F16, RD_NPU_F16, RD_NPU_310P}, {"v4dtrans", TRANS, RD_NPU_F32, RD_NPU_F32, RD_NPU_310P},
-    {"vgather", GATHER, RD_NPU_F16, RD_NPU_F16, RD_NPU_310P}, {"vgather", GATHER, RD_NPU_F32, RD_NPU_F32, RD_NPU_310P},
+    {"v4dtrans", TRANS, RD_NPU_F16, RD_NPU_F16, RD_NPU_310P},
+    {"v4dtrans", TRANS, RD_NPU_F32, RD_NPU_F32, RD_NPU_310P},
+    {"vgather", GATHER, RD_NPU_F16, RD_NPU_F16, RD_NPU_310P},
+    {"vgather", GATHER, RD_NPU_F32, RD_NPU_F32, RD_NPU_310P},
     {"copy_ubuf_to_ubuf", TRANS, RD_NPU_F16, RD_NPU_F16, RD_NPU_310P},
 };
 
@@ -284,9 +332,11 @@ static void every_instruction(void **state) {
         plain_other(&t, in, expected);
       else
         plain_lanes(&t, in, expected);
-      rd_npu_tensor gm[2] = {{"in", in, CHECK_MEMORY, 2, RD_NPU_IN}, {"out", out, CHECK_MEMORY, 2, RD_NPU_OUT}};
+      rd_npu_tensor gm[2] = {{"in", in, CHECK_MEMORY, 2, RD_NPU_IN},
+                             {"out", out, CHECK_MEMORY, 2, RD_NPU_OUT}};
       bool split = t.r.arch != RD_NPU_310P;
-      rd_npu_launch l = {sizeof l, t.r.arch, split ? RD_NPU_VECTOR : RD_NPU_COUPLED, 0, 1, kernel, &t, gm, 2};
+      rd_npu_launch l = {
+          sizeof l, t.r.arch, split ? RD_NPU_VECTOR : RD_NPU_COUPLED, 0, 1, kernel, &t, gm, 2};
       rd_npu_options o = {.size = sizeof o, .mode = split ? RD_NPU_VALUES : RD_NPU_CHECKED};
       rd_npu_report *report;
       rd_npu_status st = rd_npu_run(&l, &o, &report);
@@ -304,7 +354,8 @@ static void every_instruction(void **state) {
   free(expected);
 }
 
-/* In-order accumulation: dst = src1 with zero repeat strides adds the repeats one after the other. */
+/* In-order accumulation: dst = src1 with zero repeat strides adds the repeats one after the other.
+ */
 static void accumulate_kernel(rd_npu_core *c, const void *args) {
   (void)args;
   copy_gm_to_ubuf(UB(0), GM(0), 1, 64, 0, 0);
@@ -321,7 +372,8 @@ static void accumulation_in_order(void **state) {
   (void)state;
   float in[512], out[64];
   for (int i = 0; i < 512; i++) in[i] = (float)(1 + i % 13) * (i % 2 ? 1e6f : 1e-3f);
-  rd_npu_tensor gm[2] = {{"in", in, sizeof in, 4, RD_NPU_IN}, {"out", out, sizeof out, 4, RD_NPU_OUT}};
+  rd_npu_tensor gm[2] = {{"in", in, sizeof in, 4, RD_NPU_IN},
+                         {"out", out, sizeof out, 4, RD_NPU_OUT}};
   rd_npu_launch l = {sizeof l, RD_NPU_310P, RD_NPU_COUPLED, 0, 1, accumulate_kernel, NULL, gm, 2};
   rd_npu_report *r;
   assert_int_equal(rd_npu_run(&l, NULL, &r), RD_NPU_OK);
@@ -342,7 +394,8 @@ static void scalar_kernel(rd_npu_core *c, const void *args) {
   wait_flag(PIPE_MTE2, PIPE_S, 3);
   rd_npu_scalar x = load_ub(F32, UB(4)), y = load_ub(F32, UB(8));
   rd_npu_scalar sum = sadd(F32, x, y), product = smul(F32, sum, g), less = scmp_lt(F32, x, y);
-  for (int64_t i = 0; i < n; i++) store_ub(F32, UB(32 + 4 * (uint64_t)i), ssub(F32, product, (float)i));
+  for (int64_t i = 0; i < n; i++)
+    store_ub(F32, UB(32 + 4 * (uint64_t)i), ssub(F32, product, (float)i));
   set_flag(PIPE_S, PIPE_V, 1);
   wait_flag(PIPE_S, PIPE_V, 1);
   vmuls(F32, UB(1024), UB(0), less, 1, 1, 1, 8, 8);
@@ -358,7 +411,9 @@ static void scalar_unit(void **state) {
   float in[64], out[128];
   int32_t n[8] = {5};
   for (int i = 0; i < 64; i++) in[i] = 0.25f * (float)i + 3;
-  rd_npu_tensor gm[3] = {{"in", in, sizeof in, 4, RD_NPU_IN}, {"n", n, sizeof n, 4, RD_NPU_IN}, {"out", out, sizeof out, 4, RD_NPU_OUT}};
+  rd_npu_tensor gm[3] = {{"in", in, sizeof in, 4, RD_NPU_IN},
+                         {"n", n, sizeof n, 4, RD_NPU_IN},
+                         {"out", out, sizeof out, 4, RD_NPU_OUT}};
   rd_npu_launch l = {sizeof l, RD_NPU_310P, RD_NPU_COUPLED, 0, 1, scalar_kernel, NULL, gm, 3};
   for (int kind = RD_NPU_EAGER; kind <= RD_NPU_RANDOM; kind++) {
     rd_npu_options o = {.size = sizeof o, .schedule = (rd_npu_schedule)kind, .seed = seed};
@@ -378,7 +433,8 @@ static void scalar_unit(void **state) {
 int main(int argc, char **argv) {
   if (argc > 1) seed = strtoull(argv[1], NULL, 0);
   print_message("seed %llu\n", (unsigned long long)seed);
-  const struct CMUnitTest tests[] = {cmocka_unit_test(every_instruction), cmocka_unit_test(accumulation_in_order),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(every_instruction),
+                                     cmocka_unit_test(accumulation_in_order),
                                      cmocka_unit_test(scalar_unit)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

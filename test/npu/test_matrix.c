@@ -1,5 +1,5 @@
-/* The matrix path against its definition: row-major GM to NZ, loads in every orientation, mad, and the
- * way back, with the layouts written out as formulas. */
+/* The matrix path against its definition: row-major GM to NZ, loads in every orientation, mad, and
+ * the way back, with the layouts written out as formulas. */
 #include "plain.h"
 
 #include <setjmp.h>
@@ -77,18 +77,25 @@ static void kernel(rd_npu_core *c, const void *args) {
   pipe_barrier(PIPE_ALL);
 }
 
-static double input(const uint8_t *x, uint32_t row, uint32_t column, uint32_t rows, uint32_t columns, bool t, rd_npu_type type) {
+static double input(const uint8_t *x, uint32_t row, uint32_t column, uint32_t rows,
+                    uint32_t columns, bool t, rd_npu_type type) {
   return plain_get(x + 2 * (t ? column * rows + row : row * columns + column), type);
 }
 
 static void one(const product *p, uint64_t s) {
   uint32_t m = p->m, k = p->k, n = p->n, size = p->out == F32 ? 4 : 2;
   uint8_t *a = malloc(2 * m * k), *b = malloc(2 * k * n), *out = malloc(4 * m * n);
-  for (uint32_t i = 0; i < m * k; i++) plain_put(a + 2 * i, p->ab, (double)(int64_t)rng_next(&s) * 0x1p-63);
-  for (uint32_t i = 0; i < k * n; i++) plain_put(b + 2 * i, p->ab, (double)(int64_t)rng_next(&s) * 0x1p-63);
+  for (uint32_t i = 0; i < m * k; i++)
+    plain_put(a + 2 * i, p->ab, (double)(int64_t)rng_next(&s) * 0x1p-63);
+  for (uint32_t i = 0; i < k * n; i++)
+    plain_put(b + 2 * i, p->ab, (double)(int64_t)rng_next(&s) * 0x1p-63);
   memset(out, 0x3C, 4 * m * n);
-  rd_npu_tensor gm[3] = {{"a", a, 2 * m * k, 2, RD_NPU_IN}, {"b", b, 2 * k * n, 2, RD_NPU_IN}, {"out", out, 4 * m * n, 2, RD_NPU_OUT}};
-  rd_npu_launch l = {sizeof l, p->arch, p->arch == RD_NPU_310P ? RD_NPU_COUPLED : RD_NPU_CUBE, 0, 1, kernel, p, gm, 3};
+  rd_npu_tensor gm[3] = {{"a", a, 2 * m * k, 2, RD_NPU_IN},
+                         {"b", b, 2 * k * n, 2, RD_NPU_IN},
+                         {"out", out, 4 * m * n, 2, RD_NPU_OUT}};
+  rd_npu_launch l = {sizeof l, p->arch, p->arch == RD_NPU_310P ? RD_NPU_COUPLED : RD_NPU_CUBE,
+                     0,        1,       kernel,
+                     p,        gm,      3};
   rd_npu_options o = {.size = sizeof o, .schedule = (rd_npu_schedule)(s % 3), .seed = s};
   rd_npu_report *r;
   rd_npu_status st = rd_npu_run(&l, &o, &r);
@@ -102,7 +109,8 @@ static void one(const product *p, uint64_t s) {
       float acc = 0;
       for (int pass = 0; pass < (p->twice ? 2 : 1); pass++) {
         for (uint32_t q = 0; q < k; q++)
-          acc += (float)(input(a, i, q, m, k, p->a_transposed, p->ab) * input(b, q, j, k, n, p->b_transposed, p->ab));
+          acc += (float)(input(a, i, q, m, k, p->a_transposed, p->ab) *
+                         input(b, q, j, k, n, p->b_transposed, p->ab));
         if (p->c == F16) acc = (float)plain_f16(plain_to_f16((double)acc));
       }
       uint8_t want[4];
@@ -112,8 +120,9 @@ static void one(const product *p, uint64_t s) {
       bool written = p->arch != RD_NPU_910B || i < m - 3;
       if (!written) memset(want, 0x3C, 4);
       if (memcmp(out + at * size, want, size) != 0)
-        print_error("arch %d m %u k %u n %u t %d%d (%u,%u): %g, expected %g\n", p->arch, m, k, n, p->a_transposed,
-                    p->b_transposed, i, j, plain_get(out + at * size, p->out), plain_get(want, p->out));
+        print_error("arch %d m %u k %u n %u t %d%d (%u,%u): %g, expected %g\n", p->arch, m, k, n,
+                    p->a_transposed, p->b_transposed, i, j, plain_get(out + at * size, p->out),
+                    plain_get(want, p->out));
       assert_memory_equal(out + at * size, want, size);
     }
   free(a);
@@ -123,17 +132,28 @@ static void one(const product *p, uint64_t s) {
 
 static void products(void **state) {
   (void)state;
-  static const uint32_t shapes[][3] = {{16, 16, 16}, {32, 48, 64}, {64, 128, 64}, {80, 16, 48}, {48, 112, 16}};
-  static const rd_npu_type types[][4] = { /* arch, ab, c, out */
-      {0, RD_NPU_F16, RD_NPU_F32, RD_NPU_F32}, {0, RD_NPU_F16, RD_NPU_F32, RD_NPU_F16}, {0, RD_NPU_F16, RD_NPU_F16, RD_NPU_F16},
-      {1, RD_NPU_BF16, RD_NPU_F32, RD_NPU_F32}, {1, RD_NPU_F16, RD_NPU_F32, RD_NPU_BF16}, {2, RD_NPU_F16, RD_NPU_F32, RD_NPU_F16},
+  static const uint32_t shapes[][3] = {
+      {16, 16, 16}, {32, 48, 64}, {64, 128, 64}, {80, 16, 48}, {48, 112, 16}};
+  static const rd_npu_type types[][4] = {
+      /* arch, ab, c, out */
+      {0, RD_NPU_F16, RD_NPU_F32, RD_NPU_F32},  {0, RD_NPU_F16, RD_NPU_F32, RD_NPU_F16},
+      {0, RD_NPU_F16, RD_NPU_F16, RD_NPU_F16},  {1, RD_NPU_BF16, RD_NPU_F32, RD_NPU_F32},
+      {1, RD_NPU_F16, RD_NPU_F32, RD_NPU_BF16}, {2, RD_NPU_F16, RD_NPU_F32, RD_NPU_F16},
       {2, RD_NPU_BF16, RD_NPU_F32, RD_NPU_F32}};
   uint64_t s = seed;
   for (size_t i = 0; i < 5; i++)
     for (size_t t = 0; t < 7; t++)
       for (int flip = 0; flip < 8; flip++) {
-        product p = {(rd_npu_arch)types[t][0], shapes[i][0], shapes[i][1], shapes[i][2], flip & 1, flip >> 1 & 1,
-                     types[t][1], types[t][2], types[t][3], flip >> 2 & 1};
+        product p = {(rd_npu_arch)types[t][0],
+                     shapes[i][0],
+                     shapes[i][1],
+                     shapes[i][2],
+                     flip & 1,
+                     flip >> 1 & 1,
+                     types[t][1],
+                     types[t][2],
+                     types[t][3],
+                     flip >> 2 & 1};
         one(&p, rng_next(&s));
       }
 }
@@ -172,13 +192,16 @@ static void chain(void **state) {
   uint64_t s = seed;
   for (int i = 0; i < 32 * 64; i++) x[i] = plain_to_f16((double)(int64_t)rng_next(&s) * 0x1p-60);
   for (int i = 0; i < 64; i++) one_matrix[65 * i] = 0x3C00;
-  rd_npu_tensor gm[3] = {{"x", x, sizeof x, 2, RD_NPU_IN}, {"one", one_matrix, sizeof one_matrix, 2, RD_NPU_IN}, {"out", out, sizeof out, 2, RD_NPU_OUT}};
+  rd_npu_tensor gm[3] = {{"x", x, sizeof x, 2, RD_NPU_IN},
+                         {"one", one_matrix, sizeof one_matrix, 2, RD_NPU_IN},
+                         {"out", out, sizeof out, 2, RD_NPU_OUT}};
   rd_npu_launch l = {sizeof l, RD_NPU_310P, RD_NPU_COUPLED, 0, 1, chain_kernel, NULL, gm, 3};
   rd_npu_report *r;
   assert_int_equal(rd_npu_run(&l, NULL, &r), RD_NPU_OK);
   rd_npu_report_free(r);
   for (uint32_t i = 0; i < 32; i++)
-    for (uint32_t j = 0; j < 64; j++) assert_int_equal(out[(j / 16 * 32 + i) * 16 + j % 16], x[i * 64 + j]);
+    for (uint32_t j = 0; j < 64; j++)
+      assert_int_equal(out[(j / 16 * 32 + i) * 16 + j % 16], x[i * 64 + j]);
 }
 
 /* Unaligned copies: bytes, gaps in bytes on the GM side and in blocks on the UB side. */
@@ -211,6 +234,7 @@ static void unaligned_copies(void **state) {
 int main(int argc, char **argv) {
   if (argc > 1) seed = strtoull(argv[1], NULL, 0);
   print_message("seed %llu\n", (unsigned long long)seed);
-  const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(chain), cmocka_unit_test(unaligned_copies)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(chain),
+                                     cmocka_unit_test(unaligned_copies)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

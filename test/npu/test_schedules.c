@@ -1,4 +1,5 @@
-/* Schedules, exhaustive exploration, witnesses, dropped channels and mutation on a two-slot pipeline. */
+/* Schedules, exhaustive exploration, witnesses, dropped channels and mutation on a two-slot
+ * pipeline. */
 #include "plain.h"
 
 #include <setjmp.h>
@@ -64,7 +65,8 @@ static void prepare(bench *b, uint32_t tiles, uint32_t cores, bool redundant) {
   uint64_t bytes = (uint64_t)tiles * cores * TILE;
   b->gm[0] = (rd_npu_tensor){"in", b->in, bytes, 4, RD_NPU_IN};
   b->gm[1] = (rd_npu_tensor){"out", b->out, bytes, 4, RD_NPU_OUT};
-  b->l = (rd_npu_launch){sizeof b->l, RD_NPU_310P, RD_NPU_COUPLED, 0, cores, stream, &b->p, b->gm, 2};
+  b->l =
+      (rd_npu_launch){sizeof b->l, RD_NPU_310P, RD_NPU_COUPLED, 0, cores, stream, &b->p, b->gm, 2};
 }
 
 static void expect_values(const bench *b) {
@@ -76,8 +78,13 @@ static void same_bits(void **state) {
   static bench b;
   prepare(&b, 4, 3, false);
   for (uint64_t k = 0; k < 40; k++) {
-    rd_npu_options o = {.size = sizeof o, .schedule = k == 0 ? RD_NPU_EAGER : k == 1 ? RD_NPU_LAZY : RD_NPU_RANDOM,
-                        .seed = seed + k, .threads = 1 + (uint32_t)k % 3, .mode = k % 2 ? RD_NPU_VALUES : RD_NPU_CHECKED};
+    rd_npu_options o = {.size = sizeof o,
+                        .schedule = k == 0   ? RD_NPU_EAGER
+                                    : k == 1 ? RD_NPU_LAZY
+                                             : RD_NPU_RANDOM,
+                        .seed = seed + k,
+                        .threads = 1 + (uint32_t)k % 3,
+                        .mode = k % 2 ? RD_NPU_VALUES : RD_NPU_CHECKED};
     rd_npu_report *r;
     memset(b.out, 0, sizeof b.out);
     assert_int_equal(rd_npu_run(&b.l, &o, &r), RD_NPU_OK);
@@ -101,8 +108,8 @@ static void explored(void **state) {
   o.max_schedules = 30000;
   assert_int_equal(rd_npu_run(&b.l, &o, &r), RD_NPU_OK);
   uint64_t full = rd_npu_report_schedules(r, &capped);
-  print_message("2 deviations: %llu schedules, full space: %llu%s\n", (unsigned long long)two, (unsigned long long)full,
-                capped ? " (capped)" : "");
+  print_message("2 deviations: %llu schedules, full space: %llu%s\n", (unsigned long long)two,
+                (unsigned long long)full, capped ? " (capped)" : "");
   assert_true(full > two && !capped);
   rd_npu_report_free(r);
   o.max_schedules = 5;
@@ -111,7 +118,8 @@ static void explored(void **state) {
   assert_true(capped);
   rd_npu_report_free(r);
   /* an exhaustive run finds the order that breaks an unsynchronised kernel */
-  o = (rd_npu_options){.size = sizeof o, .schedule = RD_NPU_EXHAUSTIVE, .without = "MTE2_V", .mode = RD_NPU_VALUES};
+  o = (rd_npu_options){
+      .size = sizeof o, .schedule = RD_NPU_EXHAUSTIVE, .without = "MTE2_V", .mode = RD_NPU_VALUES};
   assert_int_equal(rd_npu_run(&b.l, &o, &r), RD_NPU_FINDING);
   assert_int_equal(rd_npu_report_get(r, 0)->kind, RD_NPU_SCHEDULE_VALUE);
   rd_npu_report_free(r);
@@ -123,7 +131,10 @@ static void dropped_channels(void **state) {
   static const struct {
     const char *channel;
     rd_npu_finding_kind kind;
-  } drops[] = {{"MTE2_V", RD_NPU_RACE_RAW}, {"V_MTE2", RD_NPU_RACE_WAR}, {"V_MTE3", RD_NPU_RACE_RAW}, {"MTE3_V", RD_NPU_RACE_WAR}};
+  } drops[] = {{"MTE2_V", RD_NPU_RACE_RAW},
+               {"V_MTE2", RD_NPU_RACE_WAR},
+               {"V_MTE3", RD_NPU_RACE_RAW},
+               {"MTE3_V", RD_NPU_RACE_WAR}};
   prepare(&b, 4, 2, false);
   for (int d = 0; d < 4; d++) {
     rd_npu_options o = {.size = sizeof o, .without = drops[d].channel, .witnesses = true};
@@ -167,21 +178,24 @@ static void mutation(void **state) {
       edges++;
       spare += !x->needed;
     }
-    if (undetected || edges != 4u + (unsigned)redundant || spare != 2u * (unsigned)redundant) print_error("%s", t);
+    if (undetected || edges != 4u + (unsigned)redundant || spare != 2u * (unsigned)redundant)
+      print_error("%s", t);
     assert_int_equal(status, RD_NPU_OK);
     assert_int_equal(undetected, 0);
-    assert_int_equal(edges, 4 + redundant); /* one class per channel: priming and draining belong to it */
+    assert_int_equal(edges,
+                     4 + redundant); /* one class per channel: priming and draining belong to it */
     assert_int_equal(spare, 2 * redundant); /* each makes the other superfluous */
     char last[100];
-    snprintf(last, sizeof last, "mutation: %llu needed, %llu redundant, 0 undetected\n", (unsigned long long)needed,
-             (unsigned long long)extra);
+    snprintf(last, sizeof last, "mutation: %llu needed, %llu redundant, 0 undetected\n",
+             (unsigned long long)needed, (unsigned long long)extra);
     assert_string_equal(t + strlen(t) - strlen(last), last);
     free(t);
     t = rd_npu_mutation_json(m);
     assert_non_null(strstr(t, "\"undetected\": 0}"));
     free(t);
     rd_npu_mutation_free(m);
-    for (size_t i = 0; i < b[0].gm[1].bytes / 4; i++) assert_true(b[0].out[i] == 0); /* outputs keep their bytes */
+    for (size_t i = 0; i < b[0].gm[1].bytes / 4; i++)
+      assert_true(b[0].out[i] == 0); /* outputs keep their bytes */
   }
 }
 
@@ -189,6 +203,7 @@ int main(int argc, char **argv) {
   if (argc > 1) seed = strtoull(argv[1], NULL, 0);
   print_message("seed %llu\n", (unsigned long long)seed);
   const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits), cmocka_unit_test(explored),
-                                     cmocka_unit_test(dropped_channels), cmocka_unit_test(mutation)};
+                                     cmocka_unit_test(dropped_channels),
+                                     cmocka_unit_test(mutation)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
