@@ -38,7 +38,7 @@ typedef enum rd_beta { RD_BETA_VALUE = 1, RD_BETA_LOGIT = 2 /* sigmoid in FP32 *
 
 typedef enum rd_qk_norm {
   RD_QK_AS_IS = 1,
-  RD_QK_L2 = 2 /* x / sqrt(sum(x^2) + eps); a zero vector gives zeros */
+  RD_QK_L2 = 2 /* x / sqrt(sum(x^2) + eps); a zero vector gives zeros (NaN when eps is 0) */
 } rd_qk_norm;
 
 typedef enum rd_head_map {

@@ -25,7 +25,8 @@ typedef struct rd_executor {
   int32_t concurrency;
 } rd_executor;
 
-/* Caller-supplied memory. alloc returns `size` bytes aligned to `align` (a power of two) or NULL. */
+/* Caller-supplied memory. alloc returns `size` bytes aligned to `align` (a power of two) or NULL. What
+ * is not aligned to the smaller of `align` and 64 is released again and counts as NULL. */
 typedef struct rd_allocator {
   void *(*alloc)(void *self, size_t size, size_t align);
   void (*release)(void *self, void *ptr, size_t size);
@@ -57,7 +58,8 @@ RD_API void rd_context_options_init(rd_context_options *options);
  * Errors: RD_E_NULL, RD_E_STRUCT_SIZE, RD_E_ENUM (threads < 0 or > 1024, concurrency < 1 or > 1024,
  * half-given allocator), RD_E_ISA, RD_E_ARITHMETIC, RD_E_NOMEM, RD_E_SYSTEM. *out is NULL on error.
  * A context serves one call at a time (a second concurrent one gets RD_E_BUSY); different contexts
- * are independent. After fork() the built-in pool is made anew in the child on its next use. */
+ * are independent. After fork() the built-in pool is made anew in the child on its next use;
+ * a context that was inside a call of another thread at that moment stays busy in the child. */
 RD_API rd_status rd_context_create(const rd_context_options *options, rd_context **out);
 
 /* Joins the pool and frees everything the context owns. NULL is allowed. */

@@ -11,6 +11,7 @@
 #include "core/known.h"
 #include "cpu/fpenv.h"
 #include "exec/pool.h"
+#include "util/allocate.h"
 #include "util/checked.h"
 
 enum { ALIGN = 64, MAX_THREADS = 1024 };
@@ -52,7 +53,7 @@ static void libc_release(void *self, void *p, size_t size) {
 }
 
 static void *ctx_alloc(rd_context *ctx, size_t size) {
-  return ctx->allocator.alloc(ctx->allocator.self, size, ALIGN);
+  return rdi_allocate(&ctx->allocator, size, ALIGN);
 }
 
 static void ctx_release(rd_context *ctx, void *p, size_t size) {
@@ -108,7 +109,7 @@ rd_status rdi_scratch_need(rd_context *ctx, size_t bytes) {
       return RD_OK;
     }
   }
-  return rdi_fail(ctx, RD_E_NOMEM, "scratch: the allocator has no %zu bytes", size);
+  return rdi_fail(ctx, RD_E_NOMEM, "scratch: the allocator has no %zu aligned bytes", size);
 }
 
 void *rdi_scratch_take(rd_context *ctx, size_t bytes) {
@@ -234,7 +235,7 @@ rd_status rd_context_create(const rd_context_options *options, rd_context **out)
   if (status != RD_OK) return status;
   if (!o.allocator.alloc) o.allocator = (rd_allocator){libc_alloc, libc_release, NULL};
 
-  rd_context *ctx = o.allocator.alloc(o.allocator.self, sizeof *ctx, ALIGN);
+  rd_context *ctx = rdi_allocate(&o.allocator, sizeof *ctx, ALIGN);
   if (!ctx) return RD_E_NOMEM;
   memset(ctx, 0, sizeof *ctx);
   atomic_init(&ctx->busy, 0);

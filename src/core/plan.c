@@ -3,6 +3,7 @@
 #include "core/context.h"
 #include "core/problem.h"
 #include "core/run.h"
+#include "util/allocate.h"
 #include "util/checked.h"
 
 /* Snapshots longer than this are no decode; their first call grows the arena itself. */
@@ -61,8 +62,9 @@ static rd_status create(rd_context *ctx, const rd_problem *problem, rd_plan **ou
   status = make_info(ctx, &made);
   if (status == RD_OK) status = rdi_scratch_need(ctx, made.info.scratch_bytes);
   if (status != RD_OK) return status;
-  rd_plan *plan = made.allocator.alloc(made.allocator.self, sizeof *plan, _Alignof(max_align_t));
-  if (!plan) return rdi_fail(ctx, RD_E_NOMEM, "plan: the allocator has no %zu bytes", sizeof *plan);
+  rd_plan *plan = rdi_allocate(&made.allocator, sizeof *plan, _Alignof(max_align_t));
+  if (!plan)
+    return rdi_fail(ctx, RD_E_NOMEM, "plan: the allocator has no %zu aligned bytes", sizeof *plan);
   *plan = made;
   *out = plan;
   return RD_OK;

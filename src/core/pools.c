@@ -9,6 +9,7 @@
 #include "core/check.h"
 #include "core/context.h"
 #include "core/run.h"
+#include "util/allocate.h"
 #include "util/checked.h"
 #include "util/tensor.h"
 
@@ -91,9 +92,9 @@ static rd_status pool_alloc(rd_context *ctx, int64_t slots, int64_t Hv, int64_t 
   if (!rdi_mul64(slots, stride, &bytes))
     return rdi_fail(ctx, RD_E_OVERFLOW, "slots: the bytes of the pool do not fit 64 bits");
   const rd_allocator *allocator = rdi_context_allocator(ctx);
-  void *data = allocator->alloc(allocator->self, (size_t)bytes, pool_alignment((size_t)bytes));
+  void *data = rdi_allocate(allocator, (size_t)bytes, pool_alignment((size_t)bytes));
   if (!data)
-    return rdi_fail(ctx, RD_E_NOMEM, "pool: the allocator has no %" PRId64 " bytes", bytes);
+    return rdi_fail(ctx, RD_E_NOMEM, "pool: the allocator has no %" PRId64 " aligned bytes", bytes);
 #ifdef MADV_HUGEPAGE
   /* Advice only: a system without huge pages gives the same bytes. */
   if (bytes >= HUGE_POOL) (void)madvise(data, (size_t)bytes & ~(size_t)4095, MADV_HUGEPAGE);

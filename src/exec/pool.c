@@ -13,6 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "util/allocate.h"
+
 struct rdi_pool {
   rd_allocator allocator;
   size_t bytes;
@@ -123,7 +125,7 @@ rd_status rdi_pool_create(const rd_allocator *allocator, int32_t threads, rdi_po
   *out = NULL;
   const int32_t wanted = threads - 1;
   const size_t bytes = sizeof(rdi_pool) + (size_t)wanted * sizeof(pthread_t);
-  rdi_pool *pool = allocator->alloc(allocator->self, bytes, 64);
+  rdi_pool *pool = rdi_allocate(allocator, bytes, 64);
   if (!pool) return RD_E_NOMEM;
   memset(pool, 0, bytes);
   pool->allocator = *allocator;

@@ -37,6 +37,10 @@ typedef struct block {
   float *u; /* 8 floats of the last token, 32-byte aligned */
 } block;
 
+/* Where a pass without STORE would write: places are computed from it, and that is not defined for a
+ * null pointer. */
+static inline char *nowhere(const char *in) { return (char *)(uintptr_t)in; }
+
 /* Lines of the rows that come next, spread over the passes of this group. */
 typedef struct ahead {
   const char *at, *end;
@@ -57,6 +61,7 @@ static ahead lines(const void *first, int64_t bytes, int64_t passes) {
 }
 
 static void prefetch(ahead *f) {
+  if (!f->at) return; /* no address comes from a null pointer, not even one that is not used */
   const char *end = f->at + f->step < f->end ? f->at + f->step : f->end;
   for (; f->at < end; f->at += 64) prefetch_far(f->at);
 }

@@ -224,6 +224,59 @@ static void cold_context_without_memory(void) {
   teeth_need_a_comparison();
 }
 
+/* An allocator that stops aligning at its 1st, 2nd, 3rd ... request: as if it had given nothing, and
+ * what it gave is given back. */
+static int64_t crooked_held;
+
+static void *crooked_alloc(void *self, size_t size, size_t align) {
+  const size_t shift = countdown-- > 0 ? 0 : *(const size_t *)self, rounded = (size + 3 * align + shift) / align * align;
+  char *base = aligned_alloc(align, rounded), *p = base ? base + align + shift : NULL;
+  if (!p) return NULL;
+  crooked_held++;
+  memcpy(p - sizeof base, &base, sizeof base);
+  return p;
+}
+static void crooked_release(void *self, void *ptr, size_t size) {
+  char *base;
+  (void)self;
+  (void)size;
+  memcpy(&base, (char *)ptr - sizeof base, sizeof base);
+  crooked_held--;
+  free(base);
+}
+
+static void crooked_allocator(void) {
+  static size_t shifts[] = {1, 4, 8, 32};
+  for (size_t i = 0; i < PT_LEN(shifts); i++) {
+    fix *f = fix_make(F_LOG);
+    int64_t n = 0;
+    for (bool done = false; !done && n < 1000; n++) {
+      pt_note("allocation %lld is %zu bytes off", (long long)n + 1, shifts[i]);
+      countdown = n;
+      rd_context_options o = defaults();
+      o.threads = 2;
+      o.allocator = (rd_allocator){crooked_alloc, crooked_release, &shifts[i]};
+      rd_context *cx = NULL;
+      rd_plan *plan = NULL;
+      rd_tensor view = {0};
+      rd_status st = rd_context_create(&o, &cx);
+      if (st == RD_OK) st = rd_plan_create(cx, &f->p, &plan);
+      if (st == RD_OK) st = rd_prefill(cx, plan, &f->seq, &f->act, NULL, NULL);
+      if (st == RD_OK) st = rd_pool_alloc(cx, 2, 1, 3, 5, RD_STATE_VK, RD_F32, &view);
+      done = st == RD_OK;
+      CK(done || st == RD_E_NOMEM, "got %s", rd_status_name(st));
+      CK(done || !cx || rd_last_error(cx)[0], "no message");
+      if (done) rd_pool_free(cx, &view);
+      rd_plan_destroy(plan);
+      rd_context_destroy(cx);
+      CK(crooked_held == 0, "%lld blocks are kept", (long long)crooked_held);
+    }
+    CK(n > 3 && n < 1000, "%lld allocations", (long long)n);
+    rd_plan_destroy(f->plan);
+  }
+  teeth_need_a_comparison();
+}
+
 /* ------------------------------------------------------------------ small functions ---------- */
 static void names(void) {
   for (int s = RD_OK; s <= RD_E_SYSTEM; s++) {
@@ -282,6 +335,7 @@ int main(int argc, char **argv) {
       {"busy_and_failing_executors", busy_and_failing_executors, PT_QUICK},
       {"allocation_failures", allocation_failures, PT_QUICK},
       {"cold_context_without_memory", cold_context_without_memory, PT_QUICK},
+      {"crooked_allocator", crooked_allocator, PT_QUICK},
       {"names", names, PT_QUICK},
       {"tensors", tensors, PT_QUICK},
   };

@@ -81,7 +81,7 @@ RDI_INLINE rdi_sums pass(int kind, const char *in, char *out, int64_t stride, op
 #define RDI_OUT static __attribute__((noinline))
 
 RDI_OUT rdi_sums pass_dots(const char *in, int64_t stride, operands now, int64_t K) {
-  return pass(DOTS, in, NULL, stride, now, now, NULL, K);
+  return pass(DOTS, in, nowhere(in), stride, now, now, NULL, K);
 }
 RDI_OUT rdi_sums pass_all(const char *in, char *out, int64_t stride, operands p, operands now,
                           const float *u, int64_t K) {
@@ -89,7 +89,7 @@ RDI_OUT rdi_sums pass_all(const char *in, char *out, int64_t stride, operands p,
 }
 RDI_OUT rdi_sums pass_last(const char *in, int64_t stride, operands p, operands now, const float *u,
                            int64_t K) {
-  return pass(UPDATE | DOTS, in, NULL, stride, p, now, u, K);
+  return pass(UPDATE | DOTS, in, nowhere(in), stride, p, now, u, K);
 }
 /* Without sums there is room for four rows, which halves the loads of k and a. */
 RDI_OUT void pass_update(const char *in, char *out, int64_t stride, operands p, const float *u,

@@ -9,7 +9,7 @@ enum { COLS = 4, ROWS = 4 };
 RDI_INLINE void tile(const rdi_commit_args *g, int64_t row, int64_t c, int rows, int full, int decay) {
   __m512 s[ROWS][COLS];
   __mmask16 m[COLS];
-  const float *in = g->s_in + row * g->in_stride + c, *k = g->k + c, *a = g->a + c, *u = g->u + row;
+  const float *in = g->s_in + row * g->in_stride + c, *k = g->k + c, *a = decay ? g->a + c : k, *u = g->u + row;
   float *out = g->s_out + row * g->out_stride + c;
   RDI_UNROLL
   for (int j = 0; j < COLS; j++) m[j] = full ? 0xffff : rdi_lanes(g->K - c - 16 * j);

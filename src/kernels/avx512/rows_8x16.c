@@ -61,7 +61,7 @@ RDI_INLINE __m512 pass(int kind, const char *in, char *out, int64_t stride, oper
 #define RDI_OUT static __attribute__((noinline))
 
 RDI_OUT __m512 pass_dots(const char *in, int64_t stride, operands now, int64_t K) {
-  return pass(DOTS, in, NULL, stride, now, now, NULL, K);
+  return pass(DOTS, in, nowhere(in), stride, now, now, NULL, K);
 }
 RDI_OUT __m512 pass_all(const char *in, char *out, int64_t stride, operands p, operands now,
                         const float *u, int64_t K) {
@@ -69,7 +69,7 @@ RDI_OUT __m512 pass_all(const char *in, char *out, int64_t stride, operands p, o
 }
 RDI_OUT __m512 pass_last(const char *in, int64_t stride, operands p, operands now, const float *u,
                          int64_t K) {
-  return pass(UPDATE | DOTS, in, NULL, stride, p, now, u, K);
+  return pass(UPDATE | DOTS, in, nowhere(in), stride, p, now, u, K);
 }
 RDI_OUT void pass_update(const char *in, char *out, int64_t stride, operands p, const float *u,
                          int64_t K) {
