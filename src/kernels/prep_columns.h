@@ -14,42 +14,54 @@ RDI_INLINE void tokens_of(rdi_col x[WIDE], const void *p, rd_dtype dtype, int64_
   for (int i = 1; i < WIDE; i++) x[i] = c_set(0.0f);
 }
 
-RDI_INLINE void decay(const rdi_prep_args *g, rd_gate gate, rdi_col x[WIDE], const rdi_col dt[WIDE]) {
-  if (gate == RD_GATE_DECAY) return;
+/* A raw gate has two exponentials with a division between. They are separate steps so that one vector's
+ * division runs behind another's exponential. */
+RDI_INLINE void inner(const rdi_prep_args *g, rd_gate gate, rdi_col x[WIDE], const rdi_col dt[WIDE]) {
   if (gate == RD_GATE_LOWER_BOUND) {
     RDI_EACH x[i] = c_mul(c_set(g->eA), c_add(x[i], dt[i]));
     rdi_sig(x);
-    RDI_EACH x[i] = c_mul(c_set(g->lb), x[i]);
   }
   if (gate == RD_GATE_SOFTPLUS) {
     RDI_EACH x[i] = c_add(x[i], dt[i]);
     rdi_softplus(x);
-    RDI_EACH x[i] = c_flip(c_mul(c_set(g->eA), x[i]));
   }
+}
+
+RDI_INLINE void outer(const rdi_prep_args *g, rd_gate gate, rdi_col x[WIDE]) {
+  if (gate == RD_GATE_DECAY) return;
+  if (gate == RD_GATE_LOWER_BOUND) RDI_EACH x[i] = c_mul(c_set(g->lb), x[i]);
+  if (gate == RD_GATE_SOFTPLUS) RDI_EACH x[i] = c_flip(c_mul(c_set(g->eA), x[i]));
   rdi_exp(x);
 }
 
-RDI_INLINE void channels_of(const rdi_prep_args *g, rd_gate gate, rd_dtype dtype, int64_t t, int64_t c,
-                            const rdi_col dt[WIDE], int64_t left) {
-  rdi_col x[WIDE];
-  RDI_EACH x[i] = c_any(g->g, dtype, t * g->g_stride + c + 16 * i, left - 16 * i);
-  decay(g, gate, x, dt);
+RDI_INLINE void finish_a(const rdi_prep_args *g, rd_gate gate, int64_t t, int64_t c, rdi_col x[WIDE],
+                         int64_t left) {
   float *a = g->a_out + t * g->Kp + c;
+  outer(g, gate, x);
   RDI_EACH if (left > 16 * i) c_store(a + 16 * i, c_keep(x[i], left - 16 * i));
+}
+
+/* Up to 16 WIDE keys from c on, all tokens. */
+RDI_INLINE void channels_of(const rdi_prep_args *g, rd_gate gate, rd_dtype dtype, int64_t c, int64_t left) {
+  const int raw = gate == RD_GATE_LOWER_BOUND || gate == RD_GATE_SOFTPLUS;
+  rdi_col dt[WIDE], x[WIDE], before[WIDE];
+  RDI_EACH dt[i] = raw ? c_any(g->dt, RD_F32, c + 16 * i, left - 16 * i) : c_set(0.0f);
+  RDI_EACH before[i] = c_any(g->g, dtype, c + 16 * i, left - 16 * i);
+  inner(g, gate, before, dt);
+  for (int64_t t = 1; t < g->n; t++) {
+    RDI_EACH x[i] = c_any(g->g, dtype, t * g->g_stride + c + 16 * i, left - 16 * i);
+    inner(g, gate, x, dt);
+    finish_a(g, gate, t - 1, c, before, left);
+    RDI_EACH before[i] = x[i];
+  }
+  finish_a(g, gate, g->n - 1, c, before, left);
 }
 
 /* a of a gate per channel. */
 RDI_INLINE void channels(const rdi_prep_args *g, rd_gate gate, rd_dtype dtype) {
-  const int raw = gate == RD_GATE_LOWER_BOUND || gate == RD_GATE_SOFTPLUS;
-  for (int64_t c = 0; c < g->K; c += 16 * WIDE) {
-    int64_t left = g->K - c;
-    rdi_col dt[WIDE];
-    RDI_EACH dt[i] = raw ? c_any(g->dt, RD_F32, c + 16 * i, left - 16 * i) : c_set(0.0f);
-    for (int64_t t = 0; t < g->n; t++) {
-      if (left >= 16 * WIDE) channels_of(g, gate, dtype, t, c, dt, 16 * WIDE);
-      else channels_of(g, gate, dtype, t, c, dt, left);
-    }
-  }
+  int64_t c = 0;
+  for (; c + 16 * WIDE <= g->K; c += 16 * WIDE) channels_of(g, gate, dtype, c, 16 * WIDE);
+  if (c < g->K) channels_of(g, gate, dtype, c, g->K - c);
 }
 
 #define RDI_CHANNELS(name, gate)                                        \
@@ -70,9 +82,15 @@ static __attribute__((noinline)) void heads(const rdi_prep_args *g, float a[RDI_
   if (g->gate == RD_GATE_NONE) x[0] = c_set(1.0f);
   else tokens_of(x, g->g, g->g_dtype, g->g_stride, g->n);
   RDI_EACH dt[i] = c_set(raw ? g->dt[0] : 0.0f);
-  if (g->gate == RD_GATE_LOWER_BOUND) decay(g, RD_GATE_LOWER_BOUND, x, dt);
-  if (g->gate == RD_GATE_SOFTPLUS) decay(g, RD_GATE_SOFTPLUS, x, dt);
-  if (g->gate == RD_GATE_LOG) decay(g, RD_GATE_LOG, x, dt);
+  if (g->gate == RD_GATE_LOWER_BOUND) {
+    inner(g, RD_GATE_LOWER_BOUND, x, dt);
+    outer(g, RD_GATE_LOWER_BOUND, x);
+  }
+  if (g->gate == RD_GATE_SOFTPLUS) {
+    inner(g, RD_GATE_SOFTPLUS, x, dt);
+    outer(g, RD_GATE_SOFTPLUS, x);
+  }
+  if (g->gate == RD_GATE_LOG) outer(g, RD_GATE_LOG, x);
   c_store(a, x[0]);
 }
 

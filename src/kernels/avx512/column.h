@@ -30,14 +30,22 @@ RDI_INLINE float c_sum(rdi_col a) { return rdi_tree1(a); }
 RDI_INLINE rdi_col c_keep(rdi_col a, int64_t left) { return _mm512_maskz_mov_ps(rdi_lanes(left), a); }
 
 RDI_INLINE rdi_col c_any(const void *p, rd_dtype dtype, int64_t at, int64_t left) {
-  __mmask16 m = rdi_lanes(left);
-  if (dtype == RD_F32) return _mm512_maskz_loadu_ps(m, (const float *)p + at);
-  __m256i h = _mm256_maskz_loadu_epi16(m, (const uint16_t *)p + at);
+  const __mmask16 m = rdi_lanes(left);
+  if (dtype == RD_F32) {
+    const float *f = (const float *)p + at;
+    return left >= 16 ? _mm512_loadu_ps(f) : _mm512_maskz_loadu_ps(m, f);
+  }
+  const uint16_t *x = (const uint16_t *)p + at;
+  __m256i h = left >= 16 ? _mm256_loadu_si256((const __m256i *)(const void *)x)
+                         : _mm256_maskz_loadu_epi16(m, x);
   if (dtype == RD_F16) return _mm512_cvtph_ps(h);
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
 
-RDI_INLINE void c_put(float *p, rdi_col x, int64_t left) { _mm512_mask_storeu_ps(p, rdi_lanes(left), x); }
+RDI_INLINE void c_put(float *p, rdi_col x, int64_t left) {
+  if (left >= 16) _mm512_storeu_ps(p, x);
+  else _mm512_mask_storeu_ps(p, rdi_lanes(left), x);
+}
 
 RDI_INLINE void c_put16(void *p, rd_dtype dtype, rdi_col x, int64_t left) {
   __m256i h;
@@ -51,7 +59,8 @@ RDI_INLINE void c_put16(void *p, rd_dtype dtype, rdi_col x, int64_t left) {
     r = _mm512_mask_or_epi32(r, nan, b, _mm512_set1_epi32(0x400000));
     h = _mm512_cvtepi32_epi16(_mm512_srli_epi32(r, 16));
   }
-  _mm256_mask_storeu_epi16(p, rdi_lanes(left), h);
+  if (left >= 16) _mm256_storeu_si256((__m256i *)p, h);
+  else _mm256_mask_storeu_epi16(p, rdi_lanes(left), h);
 }
 
 #endif

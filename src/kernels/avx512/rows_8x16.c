@@ -101,14 +101,21 @@ RDI_OUT __m512 pass_chain(const char *in, char *out, const char *dots_in, int64_
 
 RDI_INLINE void finish(const rdi_rows_args *g, const block *b, int64_t t, __m512 y) {
   __m256 yk = _mm512_castps512_ps256(y), yq = _mm512_extractf32x8_ps(y, 1);
-  __mmask8 rows = (__mmask8)rdi_lanes(b->rows);
-  __m256 v = _mm256_maskz_loadu_ps(rows, g->v + t * g->v_stride + b->row);
+  const float *v_in = g->v + t * g->v_stride + b->row;
+  float *u_out = g->u + t * g->u_stride + b->row, *o_out = g->o ? g->o + t * g->o_stride + b->row : NULL;
+  const __mmask8 rows = (__mmask8)rdi_lanes(b->rows);
+  const int full = b->rows == ROWS; /* masked stores are slow */
+  __m256 v = full ? _mm256_loadu_ps(v_in) : _mm256_maskz_loadu_ps(rows, v_in);
   __m256 u = _mm256_mul_ps(_mm256_set1_ps(g->beta[t]), _mm256_sub_ps(v, yk));
+  __m256 o = _mm256_fmadd_ps(u, _mm256_set1_ps(g->kq[t]), yq);
   _mm256_store_ps(b->u, u);
-  _mm256_mask_storeu_ps(g->u + t * g->u_stride + b->row, rows, u);
-  if (g->o)
-    _mm256_mask_storeu_ps(g->o + t * g->o_stride + b->row, rows,
-                          _mm256_fmadd_ps(u, _mm256_set1_ps(g->kq[t]), yq));
+  if (full) {
+    _mm256_storeu_ps(u_out, u);
+    if (o_out) _mm256_storeu_ps(o_out, o);
+  } else {
+    _mm256_mask_storeu_ps(u_out, rows, u);
+    if (o_out) _mm256_mask_storeu_ps(o_out, rows, o);
+  }
 }
 
 RDI_INLINE void prefetch_far(const char *p) { _mm_prefetch(p, _MM_HINT_T1); }

@@ -8,23 +8,26 @@
 #define RDI_UNROLL _Pragma("GCC unroll 16")
 #define RDI_INLINE static inline __attribute__((always_inline))
 
-/* p[r] + p[r+h] for two vectors in one addition: one blend keeps the halves that stay, one shuffle
- * brings those that move. The second operand's halves are added the other way round, which IEEE
- * addition does not see. */
+/* p[r] + p[r+h] for two vectors at once: one shuffle brings the halves that move, and each half is
+ * added where it stays. The second operand's halves meet the other way round, which IEEE addition does
+ * not see. Two masked additions instead of a blend and one: they leave the multipliers' ports alone. */
+RDI_INLINE __m512 rdi_meet(__m512 a, __m512 b, __mmask16 from_b, __m512 moved) {
+  return _mm512_mask_add_ps(_mm512_add_ps(a, moved), from_b, b, moved);
+}
+
 RDI_INLINE __m512 rdi_fold8(__m512 a, __m512 b) { /* [a(8) | b(8)] */
-  return _mm512_add_ps(_mm512_mask_blend_ps(0xff00, a, b), _mm512_shuffle_f32x4(a, b, 0x4e));
+  return rdi_meet(a, b, 0xff00, _mm512_shuffle_f32x4(a, b, 0x4e));
 }
 
 RDI_INLINE __m512 rdi_fold4(__m512 a, __m512 b) { /* 128-bit lanes a0 b0 a1 b1 of [x|y] inputs */
-  __m512 stay = _mm512_mask_blend_ps(0xf0f0, a, b), move = _mm512_mask_blend_ps(0xf0f0, b, a);
-  return _mm512_add_ps(stay, _mm512_shuffle_f32x4(move, move, 0xb1));
+  const __m512i other = _mm512_setr_epi64(2, 3, 8, 9, 6, 7, 12, 13);
+  __m512d moved = _mm512_permutex2var_pd(_mm512_castps_pd(a), other, _mm512_castps_pd(b));
+  return rdi_meet(a, b, 0xf0f0, _mm512_castpd_ps(moved));
 }
 
 RDI_INLINE __m512 rdi_fold2(__m512 a, __m512 b) { /* in each 128-bit lane: a(2) b(2) */
-  __m512 stay = _mm512_mask_blend_ps(0xcccc, a, b);
-  __m512 move = _mm512_castpd_ps(
-      _mm512_shuffle_pd(_mm512_castps_pd(a), _mm512_castps_pd(b), 0x55));
-  return _mm512_add_ps(stay, move);
+  __m512d moved = _mm512_shuffle_pd(_mm512_castps_pd(a), _mm512_castps_pd(b), 0x55);
+  return rdi_meet(a, b, 0xcccc, _mm512_castpd_ps(moved));
 }
 
 RDI_INLINE __m512 rdi_fold1(__m512 a, __m512 b) { /* in each 128-bit lane: a a b b */
