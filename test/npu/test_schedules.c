@@ -199,11 +199,87 @@ static void mutation(void **state) {
   }
 }
 
+/* MTE2 -> V directly, and round by MTE3. */
+static void two_ways(rd_npu_core *c, const void *args) {
+  (void)args;
+  copy_gm_to_ubuf(UB(0), GM(0), 1, 8, 0, 0);
+  set_flag(PIPE_MTE2, PIPE_MTE3, 0);
+  wait_flag(PIPE_MTE2, PIPE_MTE3, 0);
+  set_flag(PIPE_MTE3, PIPE_V, 0);
+  wait_flag(PIPE_MTE3, PIPE_V, 0);
+  set_flag(PIPE_MTE2, PIPE_V, 1);
+  wait_flag(PIPE_MTE2, PIPE_V, 1);
+  vadd(F32, UB(256), UB(0), UB(0), 1, 1, 1, 1, 8, 8, 8);
+  set_flag(PIPE_V, PIPE_MTE3, 0);
+  wait_flag(PIPE_V, PIPE_MTE3, 0);
+  copy_ubuf_to_gm(GM(1), UB(256), 1, 8, 0, 0);
+  pipe_barrier(PIPE_ALL);
+}
+
+static void implied_edges(void **state) {
+  (void)state;
+  static bench b;
+  prepare(&b, 1, 1, false);
+  b.l.kernel = two_ways;
+  rd_npu_options o = {.size = sizeof o, .without = "MTE2_V"};
+  rd_npu_report *r;
+  assert_int_equal(rd_npu_run(&b.l, &o, &r), RD_NPU_OK);
+  assert_int_equal(rd_npu_report_dropped_count(r), 1);
+  const rd_npu_dropped *d = rd_npu_report_dropped_get(r, 0);
+  assert_true(d->total == 1 && d->implied == 1);
+  assert_string_equal(d->implied_by, "MTE2_MTE3 MTE3_V");
+  rd_npu_report_free(r);
+  o.without = "MTE2_V,MTE3_V";
+  assert_int_equal(rd_npu_run(&b.l, &o, &r), RD_NPU_FINDING);
+  assert_int_equal(rd_npu_report_dropped_count(r), 2);
+  for (size_t i = 0; i < 2; i++) assert_int_equal(rd_npu_report_dropped_get(r, i)->implied, 0);
+  rd_npu_report_free(r);
+}
+
+typedef struct sink {
+  char text[4096];
+  size_t used;
+} sink;
+
+static bool keep(void *user, const char *bytes, size_t count) {
+  sink *s = user;
+  if (count >= sizeof s->text - s->used) return false;
+  memcpy(s->text + s->used, bytes, count);
+  s->used += count;
+  s->text[s->used] = 0;
+  return true;
+}
+
+/* A timeline short enough to add up by hand: 256 bytes in (204 cycles), one repeat (17), 256 out
+ * (204), each issued one cycle after the other and held by the events between. */
+static void timeline(void **state) {
+  (void)state;
+  static bench b;
+  static sink json, lines;
+  prepare(&b, 1, 1, false);
+  b.l.kernel = two_ways;
+  rd_npu_trace_result t;
+  assert_int_equal(rd_npu_trace(&b.l, NULL, keep, &json, keep, &lines, &t), RD_NPU_OK);
+  assert_int_equal(t.pipe[RD_NPU_PIPE_MTE2].busy, 204);
+  assert_int_equal(t.pipe[RD_NPU_PIPE_V].busy, 17);
+  assert_int_equal(t.pipe[RD_NPU_PIPE_MTE3].busy, 204);
+  assert_int_equal(t.pipe[RD_NPU_PIPE_MTE2].bytes, 256);
+  assert_int_equal(t.cycles, 1 + 204 + 17 + 204);
+  assert_int_equal(t.pipe[RD_NPU_PIPE_S].waiting, t.cycles - 11); /* the barrier, after 11 issues */
+  assert_non_null(strstr(json.text, "\"name\": \"wait MTE3_V 0\", \"cat\": \"wait\""));
+  assert_non_null(strstr(json.text, "{\"displayTimeUnit\""));
+  assert_non_null(strstr(lines.text, "vadd"));
+  size_t count = 0;
+  for (const char *p = lines.text; (p = strchr(p, '\n')); p++) count++;
+  assert_int_equal(count, 12); /* one line per instruction */
+}
+
 int main(int argc, char **argv) {
   if (argc > 1) seed = strtoull(argv[1], NULL, 0);
   print_message("seed %llu\n", (unsigned long long)seed);
-  const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits), cmocka_unit_test(explored),
-                                     cmocka_unit_test(dropped_channels),
-                                     cmocka_unit_test(mutation)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(same_bits),        cmocka_unit_test(explored),
+      cmocka_unit_test(dropped_channels), cmocka_unit_test(mutation),
+      cmocka_unit_test(implied_edges),    cmocka_unit_test(timeline)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
