@@ -41,6 +41,28 @@ _NULL, _DTYPE, _NOMEM = 1, 4, 27
 _RUNTIME = {28, 29, 30, 31, 34}  # BUSY, ARITHMETIC, EXECUTOR, ISA, SYSTEM
 
 
+def number(name: str, value: object) -> float:
+    """A scalar argument as a float; text is not a number here."""
+    if isinstance(value, (str, bytes, bytearray)):
+        raise RedeltaTypeError(f"{name}: must be a number, got {value!r}")
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise RedeltaTypeError(f"{name}: must be a number, got {value!r}") from None
+    except OverflowError:
+        raise RedeltaValueError(f"{name}: must be a number that fits a float") from None
+
+
+def integer(name: str, value: object, bits: int = 64) -> int:
+    """An integer argument that C can hold; ctypes would cut it off without a word."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise RedeltaTypeError(f"{name}: must be an integer, got {value!r}")
+    found = value.__index__()
+    if not -(1 << bits - 1) <= found < 1 << bits - 1:
+        raise RedeltaValueError(f"{name}: {found} does not fit", 26)
+    return found
+
+
 def from_status(status: int, message: str) -> Error:
     """The exception for a failed call."""
     message = message or _lib.status_name(status)

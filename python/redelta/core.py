@@ -108,17 +108,14 @@ class Problem:
         made = _lib.Problem()
         _lib.lib.rd_problem_init(byref(made))
         for field in ("Hk", "Hv", "K", "V", "max_batch", "max_tokens", "beta_times", "pad_slot"):
-            value = getattr(self, field)
-            if isinstance(value, bool) or not hasattr(value, "__index__"):
-                raise _errors.RedeltaTypeError(f"{field}: must be an integer, got {value!r}")
-            setattr(made, field, value.__index__())
-            if getattr(made, field) != value:
-                raise _errors.RedeltaValueError(f"{field}: {value} does not fit", 26)
+            bits = 32 if field in ("beta_times", "pad_slot") else 64
+            setattr(made, field, _errors.integer(field, getattr(self, field), bits))
         for field in _CHOICES:
             setattr(made, field, choice(field, getattr(self, field)))
-        made.lower_bound, made.l2_eps = float(self.lower_bound), float(self.l2_eps)
+        made.lower_bound = _errors.number("lower_bound", self.lower_bound)
+        made.l2_eps = _errors.number("l2_eps", self.l2_eps)
         made.scale_default = self.scale is None
-        made.scale = 0.0 if self.scale is None else float(self.scale)
+        made.scale = 0.0 if self.scale is None else _errors.number("scale", self.scale)
         return made
 
     @property
@@ -142,9 +139,12 @@ class Records:
         self._struct = _lib.Records()
         self._struct.struct_size = sizeof(_lib.Records)
         for name, array in (("u", u), ("k", k), ("decay", decay)):
-            if array is None:
+            if array is None and name == "decay":
                 continue
-            view = _array.viewer(type(array), array)(array)
+            try:
+                view = _array.viewer(type(array), array)(array)
+            except _errors.Error as error:
+                raise type(error)(f"records.{name}: {error}", error.status) from None
             if view[1]:
                 raise _errors.RedeltaValueError(f"records.{name}: is written in place, but the array is "
                                                 "read-only")
@@ -178,6 +178,13 @@ class Records:
         for _, _, (dtype, shape, _), _ in self._views:
             total += int(np.prod(shape)) * _lib.DTYPE_SIZES[_array.dtype_code("records", dtype)]
         return total
+
+
+def _extents(name: str, array: Array) -> tuple:
+    try:
+        return _array.shape_of(array)
+    except _errors.Error as error:
+        raise type(error)(f"{name}: {error}", error.status) from None
 
 
 _ACT = "q k v g beta A_log dt_bias out".split()
@@ -253,6 +260,9 @@ class Plan:
         """New, zeroed replay records for ``batch`` sequences of up to ``capacity`` tokens, as NumPy
         arrays or as arrays of ``like``'s library."""
         problem = self.problem
+        for name, count in (("batch", batch), ("capacity", capacity)):
+            if _errors.integer(name, count) < 0:
+                raise _errors.RedeltaValueError(f"{name}: must be at least 0, got {count}", 6)
         like = np.empty(0, np.float32) if like is None else like
         axis = (problem.K,) if problem.gate_axis == "per_channel" else ()
         lead = (batch, capacity)
@@ -278,11 +288,11 @@ class Plan:
             if array is None:
                 raise _errors.RedeltaTypeError(f"{name}: expected an array, got None", 1)
         if self._packed:
-            batch = _array.shape_of(cu_seqlens)[0] - 1 if cu_seqlens is not None else 0
+            batch = (_extents("cu_seqlens", cu_seqlens) or (1,))[0] - 1 if cu_seqlens is not None else 0
         else:
-            batch = (_array.shape_of(v) or (0,))[0]
+            batch = (_extents("v", v) or (0,))[0]
         if out is None:  # packed rows past the last sequence keep their bytes: let those be zeros
-            out = _array.empty_like(v, _array.shape_of(v), self.problem.out_dtype, zero=self._packed)
+            out = _array.empty_like(v, _extents("v", v), self.problem.out_dtype, zero=self._packed)
         return (cu_seqlens, lengths, q, k, v, g, beta, A_log, dt_bias, out), batch
 
     def prefill(self, q: Array, k: Array, v: Array, g: Array | None, beta: Array, *,

@@ -75,13 +75,6 @@ def _layout(layout_qkv: str) -> int:
     return code
 
 
-def _number(name: str, value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise _errors.RedeltaTypeError(f"{name}: must be a number, got {value!r}") from None
-
-
 def _block_num(block_num: int | None) -> int:
     if block_num is None:
         return 0
@@ -104,8 +97,8 @@ def _like(name: str, array: Array) -> Any:
 
 def _set_gate(params: Any, scale: float | None, lower_bound: float, layout_qkv: str) -> None:
     params.has_scale = scale is not None
-    params.scale = 0.0 if scale is None else _number("scale", scale)
-    params.lower_bound = _number("lower_bound", lower_bound)
+    params.scale = 0.0 if scale is None else _errors.number("scale", scale)
+    params.lower_bound = _errors.number("lower_bound", lower_bound)
     params.layout_qkv = _layout(layout_qkv)
 
 
@@ -176,7 +169,7 @@ def chunk_gated_delta_rule(query: Array, key: Array, value: Array, beta: Array, 
     out, final_state = _like("value", value), _like("state", state)
     context, frame = enter(_CHUNK, (query, key, value, beta, state, actual_seq_lengths, g, out,
                                     final_state))
-    frame.params.scale_value = _number("scale_value", scale_value)
+    frame.params.scale_value = _errors.number("scale_value", scale_value)
     frame.run(context)
     return out, final_state
 

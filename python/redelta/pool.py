@@ -33,6 +33,8 @@ class StatePool:
         self._layout, code = choice("state_layout", layout), choice("state_dtype", dtype)
         self.layout, self.dtype = layout, dtype
         self._tensor = _lib.Tensor()
+        slots, Hv, V, K = (_errors.integer(name, value) for name, value in
+                           (("slots", slots), ("Hv", Hv), ("V", V), ("K", K)))
         context = _context.current()
         context.check(_lib.lib.rd_pool_alloc(context.handle, slots, Hv, V, K, self._layout, code,
                                              byref(self._tensor)))
@@ -91,20 +93,22 @@ class StatePool:
 
     def reset(self, slot: int) -> None:
         """Zeroes a slot, for a new sequence. ``ValueError`` when it is out of range."""
-        self._call("rd_pool_reset", slot)
+        self._call("rd_pool_reset", _errors.integer("slot", slot))
 
     def copy(self, source: int, to: int) -> None:
         """Copies a slot's bytes into another: forks a sequence."""
-        self._call("rd_pool_copy", source, to)
+        self._call("rd_pool_copy", _errors.integer("source", source), _errors.integer("to", to))
 
     def convert_to(self, other: "StatePool") -> None:
         """Writes all slots into ``other``, which may have another layout and element type (rounded to
         nearest even). Same slot count and sizes; ``ValueError`` otherwise."""
+        if not isinstance(other, StatePool):
+            raise _errors.RedeltaTypeError(f"other: expected redelta.StatePool, got {type(other).__name__}")
         self._call("rd_pool_convert", self._layout, byref(other._tensor), other._layout)
 
     def save(self, slot: int) -> bytes:
         """One slot as bytes: a versioned header with checksum, then the packed state."""
-        size = c_size_t()
+        slot, size = _errors.integer("slot", slot), c_size_t()
         self._call("rd_pool_save_size", byref(size))
         buffer = ctypes.create_string_buffer(size.value)
         self._call("rd_pool_save", self._layout, slot, buffer, size)
@@ -115,7 +119,7 @@ class StatePool:
         or a wrong checksum; the slot then keeps its bytes."""
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise _errors.RedeltaTypeError(f"data: expected bytes, got {type(data).__name__}")
-        data = bytes(data)
+        slot, data = _errors.integer("slot", slot), bytes(data)
         self._call("rd_pool_load", self._layout, slot, data, len(data))
 
 

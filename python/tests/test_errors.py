@@ -55,6 +55,65 @@ def test_chunk_gated_delta_rule(rng: Any) -> None:
 
 
 @pytest.mark.quick
+def test_numbers_that_are_none(rng: Any) -> None:
+    case = cases.chunk(NUMPY, rng)
+    f = redelta.chunk_gated_delta_rule
+    for value in ("0.5", b"1", 1j, [1.0]):
+        refuse(f, case, TypeError, None, "scale_value: must be a number", scale_value=value)
+    refuse(f, case, ValueError, None, "scale_value: must be a number", scale_value=10**400)
+    sizes = {"Hk": 1, "Hv": 1, "K": 4, "V": 3, "max_batch": 2, "max_tokens": 8}
+
+    def plan(**changes: Any) -> None:
+        redelta.Plan(redelta.Problem(**{**sizes, **changes}))
+
+    for field in ("scale", "l2_eps", "lower_bound"):
+        refuse(plan, {}, TypeError, None, field, **{field: "1"})
+        refuse(plan, {}, ValueError, None, field, **{field: 10**400})
+    refuse(plan, {}, TypeError, None, "l2_eps", l2_eps=None)
+    for field, value in (("K", 2**64 + 4), ("max_batch", 2**63), ("pad_slot", 2**32 - 1)):
+        refuse(plan, {}, ValueError, "RD_E_OVERFLOW", field, **{field: value})
+
+
+@pytest.mark.quick
+def test_pools_and_records(rng: Any) -> None:
+    pool = redelta.StatePool(3, 1, 2, 4)
+    content = pool.numpy()
+    content[:] = rng.standard_normal(content.shape)
+    before, saved = content.copy(), pool.save(1)
+    calls = {"reset": (pool.reset, {"slot": 0}), "copy": (pool.copy, {"source": 0, "to": 1}),
+             "save": (pool.save, {"slot": 0}), "load": (pool.load, {"slot": 0, "data": saved})}
+    for function, arguments in calls.values():
+        for name in arguments.keys() - {"data"}:
+            for value in (2**64, -2**64, 2**64 + 1, 2**63):  # what C would see is a slot that exists
+                refuse(function, arguments, ValueError, "RD_E_OVERFLOW", name, **{name: value})
+            for value in (3, -1):
+                refuse(function, arguments, ValueError, "RD_E_SLOT_RANGE", "", **{name: value})
+            for value in (0.0, "0", None):
+                refuse(function, arguments, TypeError, None, name, **{name: value})
+    refuse(pool.convert_to, {}, TypeError, None, "other", other="pool")
+    assert np.array_equal(content, before)
+    sizes = {"slots": 3, "Hv": 1, "V": 2, "K": 4}
+    for name in sizes:
+        refuse(redelta.StatePool, sizes, ValueError, "RD_E_OVERFLOW", name, **{name: 2**64 + 1})
+        refuse(redelta.StatePool, sizes, TypeError, None, name, **{name: 1.5})
+
+    plan = redelta.Plan(redelta.Problem(Hk=1, Hv=1, K=4, V=3, max_batch=2, max_tokens=8, layout="packed"))
+    for name in ("batch", "capacity"):
+        refuse(plan.records, {"batch": 1, "capacity": 1}, ValueError, None, name, **{name: -1})
+        refuse(plan.records, {"batch": 1, "capacity": 1}, TypeError, None, name, **{name: 1.5})
+    one = {"u": np.zeros((1, 2, 1, 3), np.float32), "k": np.zeros((1, 2, 1, 4), np.float32), "decay": None}
+    for name in ("u", "k"):
+        refuse(plan.records_from, one, TypeError, None, f"records.{name}", **{name: None})
+        refuse(plan.records_from, one, TypeError, None, f"records.{name}", **{name: [1]})
+    tokens = {"q": (2, 1, 4), "k": (2, 1, 4), "v": (2, 1, 3), "g": (2, 1, 4), "beta": (2, 1)}
+    case = {name: np.zeros(shape, np.float32) for name, shape in tokens.items()}
+    case["cu_seqlens"] = np.array([0, 2], np.int32)
+    plan.prefill(**case)
+    refuse(plan.prefill, case, TypeError, None, "cu_seqlens", cu_seqlens=[0, 2])
+    refuse(plan.prefill, case, ValueError, None, "cu_seqlens", cu_seqlens=np.array(2, np.int32))
+
+
+@pytest.mark.quick
 def test_replayssm(rng: Any) -> None:
     pytest.importorskip("ml_dtypes")
     case = cases.verify(NUMPY, rng)
