@@ -111,10 +111,26 @@ static rd_status check_strides(rd_context *ctx, const char *name, const rd_tenso
                       ", expected more than the dimensions inside it span)",
                       name, dim, t->stride[dim]);
   }
-  if ((uintptr_t)t->data % rd_dtype_size(t->dtype) != 0)
+  if ((uintptr_t)t->data & ((uintptr_t)rdi_size(t->dtype) - 1))
     return rdi_fail(ctx, RD_E_STRIDE, "%s: data %p is not aligned to its %zu-byte elements", name,
                     t->data, rd_dtype_size(t->dtype));
   return RD_OK;
+}
+
+/* The usual tensor, contiguous and with elements, passes here in few instructions; a call has a
+ * dozen. Whatever is not clearly good goes the long way, which knows what to say. */
+static int plainly_good(const rd_tensor *t, int dtypes, int rank, const int64_t *shape) {
+  if ((unsigned)t->dtype > RD_I64 || !(dtypes & 1 << t->dtype) || t->rank != rank || !t->data)
+    return 0;
+  int64_t n = 1;
+  for (int i = rank - 1; i >= 0; i--) {
+    const int64_t e = t->shape[i];
+    if (e < 1 || t->stride[i] != n || (shape[i] >= 0 && shape[i] != e)) return 0;
+    if (!rdi_mul64(n, e, &n)) return 0;
+  }
+  const uintptr_t size = (uintptr_t)rdi_size(t->dtype), at = (uintptr_t)t->data;
+  return (at & (size - 1)) == 0 && at <= INT64_MAX &&
+         (uint64_t)n <= (INT64_MAX - (uint64_t)at) / size;
 }
 
 rd_status rdi_check_tensor(rd_context *ctx, const char *name, const rd_tensor *t, int dtypes,
@@ -123,6 +139,7 @@ rd_status rdi_check_tensor(rd_context *ctx, const char *name, const rd_tensor *t
     if (flags & RDI_OPTIONAL) return RD_OK;
     return rdi_fail(ctx, RD_E_NULL, "%s: required, but absent", name);
   }
+  if (plainly_good(t, dtypes, rank, shape)) return RD_OK;
   if ((unsigned)t->dtype > RD_I64 || !(dtypes & 1 << t->dtype)) {
     char want[64];
     return rdi_fail(ctx, RD_E_DTYPE, "%s: expected %s, got %s", name,

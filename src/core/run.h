@@ -4,6 +4,7 @@
 
 #include "core/job.h"
 #include "kernels/kernel.h"
+#include "util/tensor.h"
 
 /* Rows that are worked on together while they are in the first-level cache (32 x 128 floats = 16
  * KiB). A multiple of every kernel's lanes. */
@@ -117,7 +118,7 @@ void rdi_zero_out(const rdi_item *it, int64_t from, int64_t to);
 
 /* Element i bytes further. */
 static inline char *rdi_at(char *base, int64_t elements, rd_dtype dtype) {
-  return base + elements * (int64_t)rd_dtype_size(dtype);
+  return base + elements * rdi_size(dtype);
 }
 
 #endif

@@ -59,15 +59,14 @@ int rdi_tensor_empty(const rd_tensor *t) {
 
 int rdi_tensor_extent(const rd_tensor *t, int64_t *bytes) {
   *bytes = 0;
-  if (rdi_tensor_empty(t)) return 1;
   int64_t last = 0;
+  if (rdi_tensor_empty(t)) return 1;
   for (int i = 0; i < t->rank; i++) {
     int64_t step;
     if (t->shape[i] == 1) continue;
     if (!rdi_mul64(t->shape[i] - 1, t->stride[i], &step) || !rdi_add64(last, step, &last)) return 0;
   }
-  if (!rdi_add64(last, 1, &last) || !rdi_mul64(last, (int64_t)rd_dtype_size(t->dtype), bytes))
-    return 0;
+  if (!rdi_add64(last, 1, &last) || !rdi_mul64(last, rdi_size(t->dtype), bytes)) return 0;
   uintptr_t end;
   return !__builtin_add_overflow((uintptr_t)t->data, (uintptr_t)*bytes, &end);
 }

@@ -161,6 +161,7 @@ static void aliases(void **state) {
   PAIR(RD_OK, &empty, 1, &a, 1, NULL);
   PAIR(RD_OK, &a, 1, &absent, 0, NULL);
 #undef PAIR
+  for (rd_dtype t = RD_ABSENT; t <= RD_I64; t++) assert_int_equal(rdi_size(t), rd_dtype_size(t));
   rd_tensor other = a;
   other.dtype = RD_I32;
   assert_false(rdi_tensor_same(&a, &other));
