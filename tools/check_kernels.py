@@ -5,7 +5,7 @@ usage: check_kernels.py [SOURCE_DIR]
 
 The suffix of a line begins with the folder of its file, its instruction set is that folder in capitals,
 and the file is the slot's (rows_8x16.c serves slot rows) or convert.c. What the registry lists, the
-kernel harness runs (FAST: the property tests), so no kernel is untested. Exit status 0 when everything holds, 1 when not.
+kernel harness runs, so no kernel is untested. Exit status 0 when everything holds, 1 when not.
 """
 import re
 import sys

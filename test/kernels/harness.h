@@ -103,6 +103,7 @@ void check_commit(harness *h, const rdi_kernel_entry *const *entries, int count)
 void check_prep(harness *h, const rdi_kernel_entry *const *entries, int count);
 void check_widen(harness *h, const rdi_kernel_entry *const *entries, int count);
 void check_narrow(harness *h, const rdi_kernel_entry *const *entries, int count);
+void check_fast(harness *h, const rdi_fast_kernels *f, uint32_t isa);
 void bench(const rdi_kernel_entry *e);
 
 static inline int64_t round_up(int64_t x, int64_t m) { return (x + m - 1) / m * m; }

@@ -35,6 +35,24 @@ static void run_slot(harness *h, rdi_slot slot) {
   h->tally.passed += before.passed, h->tally.failed += before.failed;
 }
 
+/* FAST has kernels where an instruction set gives it some; they are asked for as fast, fold, pairs,
+ * spread or by name. */
+static void run_fast(harness *h) {
+  for (uint32_t isa = RD_ISA_SCALAR; isa <= RD_ISA_NEON; isa <<= 1) {
+    rdi_kernels k = {0};
+    rdi_kernels_select(&k, isa);
+    if ((isa & h->isa) == 0 || k.fast.fold == NULL) continue;
+    const report before = h->tally;
+    h->tally = (report){0};
+    check_fast(h, &k.fast, isa);
+    if (h->tally.passed + h->tally.failed > 0)
+      printf("fast    %s %s: %ld cases, %ld failed\n", k.fast.pairs_name, k.fast.spread_name,
+             h->tally.passed + h->tally.failed, h->tally.failed);
+    h->tally.passed += before.passed, h->tally.failed += before.failed;
+    h->tally.skipped += before.skipped;
+  }
+}
+
 static int usage(const char *self) {
   fprintf(stderr,
           "usage: %s [--function SLOT|NAME] [--isa NAME] [--seed N] [--repeat N] [--every N]\n"
@@ -50,9 +68,12 @@ static int parse_isa(harness *h, const char *name) {
 }
 
 static int known(const harness *h) {
+  static const char *const fast[] = {"fast", "fold", "pairs", "spread"};
   const harness any = {.function = h->function, .isa = RD_ISA_ALL};
   for (int32_t i = 0; i < rdi_registry_count(); i++)
     if (harness_wants(&any, rdi_registry_entry(i))) return 1;
+  for (int i = 0; i < 4; i++)
+    if (strncmp(h->function, fast[i], strlen(fast[i])) == 0) return 1;
   return 0;
 }
 
@@ -128,5 +149,6 @@ int main(int argc, char **argv) {
   if (timing || list) return 0;
   printf("seed %llu\n", (unsigned long long)h.seed);
   for (int slot = 0; slot < RDI_SLOTS; slot++) run_slot(&h, (rdi_slot)slot);
+  run_fast(&h);
   return report_end(&h.tally);
 }

@@ -212,6 +212,74 @@ static void broken_narrow(void *dst, rd_dtype type, const float *src, int64_t n)
   if (now == ENVIRONMENT) environment();
 }
 
+/* ---- FAST: the real kernels of this machine, spoiled afterwards ---- */
+
+static rdi_fast_kernels real;
+
+static int64_t broken_fold(const rdi_fold_args *x) {
+  const int64_t n = real.fold(x);
+  if (now == ONE_ULP) x->kf[0] *= 1.0001f;
+  if (now == ORDER_OF_SUM && n < x->n) return n + 1; /* one token too many */
+  if (now == UPDATES_PADS && x->Kp > x->K) x->kh[x->K] = 1;
+  if (now == PAST_END && x->ck != NULL) x->ck[0] = 0;
+  return n;
+}
+
+static void broken_pairs(const rdi_pairs_args *x) {
+  real.pairs(x);
+  if (now == ONE_ULP) x->o[0] *= 1.0001f;
+  if (now == PAST_END) x->o[x->R] = 0;
+  if (now == NO_LAST_UPDATE) x->panel[0] += 1;
+  if (now == ENVIRONMENT) environment();
+}
+
+static void broken_spread(const rdi_spread_args *x) {
+  real.spread(x);
+  if (now == ONE_ULP) x->u[x->past * x->u_stride] *= 1.0001f;
+  if (now == READS_GAP) /* a bit that depends on the stride */
+    x->o[0] = rdi_f32_from_bits(rdi_f32_bits(x->o[0]) ^ (uint32_t)(x->s_stride & 1));
+  if (now == WRITES_IN) *(float *)(uintptr_t)x->s = 0;
+  if (now == WRITES_GAP && x->past > 0) x->u[x->R - 1] = 0;
+}
+
+static void fast(report *r, const char *slot, const defect *defects, int every) {
+  rdi_fast_kernels f = real;
+  if (slot[0] == 'f') f.fold = broken_fold;
+  if (slot[0] == 'p') f.pairs = broken_pairs;
+  if (slot[0] == 's') f.spread = broken_spread;
+  for (int i = -1; i < 0 || defects[i] != NO_DEFECT; i++) {
+    now = i < 0 ? NO_DEFECT : defects[i];
+    harness h = {.seed = 1,
+                 .isa = RD_ISA_ALL,
+                 .function = slot,
+                 .only_case = -1,
+                 .repeat = 1,
+                 .every = i < 0 ? every : 1,
+                 .quiet = 1,
+                 .self = ""};
+    check_fast(&h, &f, RD_ISA_SCALAR);
+    CHECK(r, (h.tally.failed > 0) == (i >= 0), "%s with defect %d: %ld passed, %ld failed", slot,
+          (int)now, h.tally.passed, h.tally.failed);
+  }
+}
+
+static void all_fast(report *r, int every) {
+  static const defect of_fold[] = {ONE_ULP, ORDER_OF_SUM, UPDATES_PADS, PAST_END, NO_DEFECT};
+  static const defect of_pairs[] = {ONE_ULP, PAST_END, NO_LAST_UPDATE, ENVIRONMENT, NO_DEFECT};
+  static const defect of_spread[] = {ONE_ULP, READS_GAP, WRITES_IN, WRITES_GAP, NO_DEFECT};
+  rdi_kernels k = {0};
+  rdi_kernels_select(&k, isa_usable());
+  real = k.fast;
+  if (real.fold == NULL || real.pairs == NULL || real.spread == NULL) {
+    printf("fold, pairs, spread: not run (no FAST kernels for this machine)\n");
+    r->skipped++;
+    return;
+  }
+  fast(r, "fold", of_fold, every);
+  fast(r, "pairs", of_pairs, every);
+  fast(r, "spread", of_spread, every);
+}
+
 /* ---- the runs ---- */
 
 static const char *const names[DEFECTS] = {"none",
@@ -299,5 +367,6 @@ int main(int argc, char **argv) {
   expect(&r, &prep, check_prep, "prep", of_prep, every);
   expect(&r, &widen, check_widen, "widen", of_widen, every);
   expect(&r, &narrow, check_narrow, "narrow", of_narrow, every);
+  all_fast(&r, every);
   return report_end(&r);
 }
