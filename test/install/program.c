@@ -53,7 +53,8 @@ int main(void) {
   }
   rd_plan_destroy(plan);
   rd_context_destroy(ctx);
-  if (memcmp(out, out2, sizeof out) || memcmp(state, again, sizeof state)) return puts("splits differ"), 1;
+  if (memcmp(out, out2, sizeof out) || memcmp(state, again, sizeof state))
+    return puts("splits differ"), 1;
   printf("redelta %s: ok\n", rd_version());
   return 0;
 }

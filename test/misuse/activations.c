@@ -1,5 +1,5 @@
-/* Mistakes in the sequences and activations that prefill, decode, verify and the folded verb share, and
- * in the pools they read and write. SPDX-License-Identifier: Apache-2.0 */
+/* Mistakes in the sequences and activations that prefill, decode, verify and the folded verb share,
+ * and in the pools they read and write. SPDX-License-Identifier: Apache-2.0 */
 #include "misuse.h"
 
 /* ------------------------------------------------------------------ the calls ---------------- */
@@ -48,7 +48,9 @@ M(g_rank, f->act.g.rank = f->act.g.rank == 4 ? 3 : 2)
 M(beta_rank, f->act.beta.rank = 1)
 M(rank_negative, f->act.v.rank = -1)
 M(rank_big, f->act.v.rank = 5)
-static int dim(const fix *f, int from_end, const rd_tensor *t) { return (void)f, t->rank - from_end; }
+static int dim(const fix *f, int from_end, const rd_tensor *t) {
+  return (void)f, t->rank - from_end;
+}
 M(q_K, f->act.q.shape[dim(f, 1, &f->act.q)]--)
 M(k_H, f->act.k.shape[dim(f, 2, &f->act.k)]--)
 M(v_V, f->act.v.shape[dim(f, 1, &f->act.v)]--)
@@ -72,8 +74,14 @@ M(out_is_pool, f->act.out.data = f->state.pool.data)
 M(out_is_slots, f->act.out.data = f->state.slots.data)
 M(batch_negative, f->seq.batch = -1)
 M(batch_wrong, f->seq.batch = 2)
-M(batch_over_plan, { f->p.max_batch = 2; fix_plan(f); })
-M(tokens_over_plan, { f->p.max_tokens = 4; fix_plan(f); })
+M(batch_over_plan, {
+  f->p.max_batch = 2;
+  fix_plan(f);
+})
+M(tokens_over_plan, {
+  f->p.max_tokens = 4;
+  fix_plan(f);
+})
 
 static const mistake common[] = {
     {"no context", no_ctx, RD_E_NULL, NULL},
@@ -178,9 +186,12 @@ M(dt_shape, f->act.dt_bias.shape[1] = 3)
 M(dt_rank, f->act.dt_bias.rank = 1)
 M(dt_dtype, f->act.dt_bias.dtype = RD_BF16)
 static const mistake raw_gate[] = {
-    {"A_log absent", A_absent, RD_E_NULL, "A_log"},        {"dt_bias absent", dt_absent, RD_E_NULL, "dt_bias"},
-    {"A_log of another type", A_dtype, RD_E_DTYPE, "A_log"}, {"A_log too short", A_shape, RD_E_SHAPE, "A_log"},
-    {"dt_bias too narrow", dt_shape, RD_E_SHAPE, "dt_bias"}, {"dt_bias of rank 1", dt_rank, RD_E_RANK, "dt_bias"},
+    {"A_log absent", A_absent, RD_E_NULL, "A_log"},
+    {"dt_bias absent", dt_absent, RD_E_NULL, "dt_bias"},
+    {"A_log of another type", A_dtype, RD_E_DTYPE, "A_log"},
+    {"A_log too short", A_shape, RD_E_SHAPE, "A_log"},
+    {"dt_bias too narrow", dt_shape, RD_E_SHAPE, "dt_bias"},
+    {"dt_bias of rank 1", dt_rank, RD_E_RANK, "dt_bias"},
     {"dt_bias of another type", dt_dtype, RD_E_DTYPE, "dt_bias"},
 };
 M(A_present, f->act.A_log = rd_tensor_contiguous(f->d->A, RD_F32, 1, &f->p.Hv))
@@ -209,7 +220,10 @@ M(slots_short, f->state.slots.shape[0] = 2)
 M(slots_null, f->state.slots.data = NULL)
 M(slot_negative, slots(f)[1] = -2)
 M(slot_past, slots(f)[1] = FSLOTS)
-M(too_few_slots, { memset(&f->state.slots, 0, sizeof(rd_tensor)); f->state.pool.shape[0] = 2; })
+M(too_few_slots, {
+  memset(&f->state.slots, 0, sizeof(rd_tensor));
+  f->state.pool.shape[0] = 2;
+})
 M(pool_overlaps, f->state.pool.stride[0] = 8)
 static const mistake pools[] = {
     {"a pool of another type", pool_dtype, RD_E_DTYPE, "pool"},
@@ -248,8 +262,15 @@ M(absent_state, memset(&f->state, 0, sizeof f->state))
 M(snap_twice, snaps(f)[3] = snaps(f)[4])
 M(snap_past, snaps(f)[3] = FSNAP)
 M(snap_shape, f->snap.slots.shape[1]--)
-M(snap_rank, { f->snap.slots.rank = 1; f->snap.slots.stride[0] = 1; })
-M(snap_in_pool, { f->snap.pool = f->state.pool; snaps(f)[0] = 3; for (int i = 1; i < FB * FT; i++) snaps(f)[i] = -1; })
+M(snap_rank, {
+  f->snap.slots.rank = 1;
+  f->snap.slots.stride[0] = 1;
+})
+M(snap_in_pool, {
+  f->snap.pool = f->state.pool;
+  snaps(f)[0] = 3;
+  for (int i = 1; i < FB * FT; i++) snaps(f)[i] = -1;
+})
 static const mistake snapshot[] = {
     {"a snapshot slot twice", snap_twice, RD_E_SLOT_DUPLICATE, NULL},
     {"a snapshot slot past the pool", snap_past, RD_E_SLOT_RANGE, NULL},

@@ -15,7 +15,9 @@ static int run_serial(void *self, rd_slice_fn fn, void *arg, int64_t n) {
   for (int64_t i = 0; i < n; i++) fn(arg, i);
   return 0;
 }
-static void *never(void *self, size_t size, size_t align) { return (void)self, (void)size, (void)align, NULL; }
+static void *never(void *self, size_t size, size_t align) {
+  return (void)self, (void)size, (void)align, NULL;
+}
 static void ignore(void *self, void *ptr, size_t size) { (void)self, (void)ptr, (void)size; }
 
 static rd_context_options defaults(void) {
@@ -38,7 +40,8 @@ static void contexts(void) {
   rd_context_destroy(NULL);
   CK(rd_context_create(NULL, NULL) == RD_E_NULL, "no out");
   rd_context_options o = defaults();
-  CK(o.struct_size == sizeof o && o.threads == 0 && o.isa_mask == 0 && !o.executor.run && !o.allocator.alloc,
+  CK(o.struct_size == sizeof o && o.threads == 0 && o.isa_mask == 0 && !o.executor.run &&
+         !o.allocator.alloc,
      "defaults are not all zero");
   o.struct_size = 0;
   create("options of size 0", &o, RD_E_STRUCT_SIZE);
@@ -67,7 +70,8 @@ static void contexts(void) {
     if (!(rd_isa_usable() >> b & 1) || !(rd_isa_built() >> b & 1)) {
       o.isa_mask = 1u << b;
       create("an instruction set that is not there", &o, RD_E_ISA);
-      if (rd_isa_usable() >> b & 1) continue; /* the machine has it, the build does not: scalar serves */
+      if (rd_isa_usable() >> b & 1)
+        continue; /* the machine has it, the build does not: scalar serves */
       o.isa_mask |= RD_ISA_SCALAR;
       create("scalar and an instruction set that is not there", &o, RD_E_ISA);
     }
@@ -153,7 +157,8 @@ static void busy_and_failing_executors(void) {
     ck_bits("out", out, want.out[i], FT * f->p.Hv * f->p.V);
   }
   m.fail = true;
-  refused("a failing executor", m.cx, rd_prefill(m.cx, m.plan, &f->seq, &f->act, NULL, NULL), RD_E_EXECUTOR, NULL);
+  refused("a failing executor", m.cx, rd_prefill(m.cx, m.plan, &f->seq, &f->act, NULL, NULL),
+          RD_E_EXECUTOR, NULL);
   m.fail = false;
   CK_OK(m.cx, rd_prefill(m.cx, m.plan, &f->seq, &f->act, NULL, NULL));
   rd_plan_destroy(m.plan);
@@ -225,12 +230,13 @@ static void cold_context_without_memory(void) {
   teeth_need_a_comparison();
 }
 
-/* An allocator that stops aligning at its 1st, 2nd, 3rd ... request: as if it had given nothing, and
- * what it gave is given back. */
+/* An allocator that stops aligning at its 1st, 2nd, 3rd ... request: as if it had given nothing,
+ * and what it gave is given back. */
 static int64_t crooked_held;
 
 static void *crooked_alloc(void *self, size_t size, size_t align) {
-  const size_t shift = countdown-- > 0 ? 0 : *(const size_t *)self, rounded = (size + 3 * align + shift) / align * align;
+  const size_t shift = countdown-- > 0 ? 0 : *(const size_t *)self,
+               rounded = (size + 3 * align + shift) / align * align;
   char *base = aligned_alloc(align, rounded), *p = base ? base + align + shift : NULL;
   if (!p) return NULL;
   crooked_held++;
@@ -282,19 +288,32 @@ static void crooked_allocator(void) {
 static void names(void) {
   for (int s = RD_OK; s <= RD_E_SYSTEM; s++) {
     const char *n = rd_status_name((rd_status)s);
-    CK(n && !strncmp(n, s ? "RD_E_" : "RD_OK", 5) && strcmp(n, "RD_E_?"), "status %d is called %s", s, n ? n : "NULL");
-    for (int t = RD_OK; t < s; t++) CK(strcmp(n, rd_status_name((rd_status)t)), "two statuses are called %s", n);
+    CK(n && !strncmp(n, s ? "RD_E_" : "RD_OK", 5) && strcmp(n, "RD_E_?"), "status %d is called %s",
+       s, n ? n : "NULL");
+    for (int t = RD_OK; t < s; t++)
+      CK(strcmp(n, rd_status_name((rd_status)t)), "two statuses are called %s", n);
   }
   CK(!strcmp(rd_status_name(RD_E_DTYPE), "RD_E_DTYPE"), "RD_E_DTYPE");
-  CK(!strcmp(rd_status_name((rd_status)35), "RD_E_?") && !strcmp(rd_status_name((rd_status)-1), "RD_E_?"), "unknown status");
+  CK(!strcmp(rd_status_name((rd_status)35), "RD_E_?") &&
+         !strcmp(rd_status_name((rd_status)-1), "RD_E_?"),
+     "unknown status");
   static const size_t size[] = {0, 4, 2, 2, 4, 8};
-  for (int t = RD_ABSENT; t <= RD_I64; t++) CK(rd_dtype_size((rd_dtype)t) == size[t], "size of type %d", t);
-  CK(rd_dtype_size((rd_dtype)6) == 0 && rd_dtype_size((rd_dtype)-1) == 0, "size of an unknown type");
-  CK(rd_layout_qkv_parse("BSND") == RD_BSND && rd_layout_qkv_parse("BNSD") == RD_BNSD && rd_layout_qkv_parse("TND") == RD_TND, "layouts");
-  CK(!rd_layout_qkv_parse(NULL) && !rd_layout_qkv_parse("") && !rd_layout_qkv_parse("bsnd") && !rd_layout_qkv_parse("TNDX"), "no layouts");
-  CK(!strcmp(rd_isa_name(RD_ISA_SCALAR), "scalar") && !strcmp(rd_isa_name(RD_ISA_SCALAR_FMA), "scalar_fma") &&
-         !strcmp(rd_isa_name(RD_ISA_AVX2), "avx2") && !strcmp(rd_isa_name(RD_ISA_AVX512), "avx512") &&
-         !strcmp(rd_isa_name(RD_ISA_NEON), "neon") && !rd_isa_name((rd_isa)3) && !rd_isa_name((rd_isa)0),
+  for (int t = RD_ABSENT; t <= RD_I64; t++)
+    CK(rd_dtype_size((rd_dtype)t) == size[t], "size of type %d", t);
+  CK(rd_dtype_size((rd_dtype)6) == 0 && rd_dtype_size((rd_dtype)-1) == 0,
+     "size of an unknown type");
+  CK(rd_layout_qkv_parse("BSND") == RD_BSND && rd_layout_qkv_parse("BNSD") == RD_BNSD &&
+         rd_layout_qkv_parse("TND") == RD_TND,
+     "layouts");
+  CK(!rd_layout_qkv_parse(NULL) && !rd_layout_qkv_parse("") && !rd_layout_qkv_parse("bsnd") &&
+         !rd_layout_qkv_parse("TNDX"),
+     "no layouts");
+  CK(!strcmp(rd_isa_name(RD_ISA_SCALAR), "scalar") &&
+         !strcmp(rd_isa_name(RD_ISA_SCALAR_FMA), "scalar_fma") &&
+         !strcmp(rd_isa_name(RD_ISA_AVX2), "avx2") &&
+         !strcmp(rd_isa_name(RD_ISA_AVX512), "avx512") &&
+         !strcmp(rd_isa_name(RD_ISA_NEON), "neon") && !rd_isa_name((rd_isa)3) &&
+         !rd_isa_name((rd_isa)0),
      "instruction set names");
   CK(!strcmp(rd_version(), RD_VERSION_STRING), "version %s", rd_version());
   CK(rd_isa_usable() & RD_ISA_SCALAR && rd_isa_built() & RD_ISA_SCALAR, "no scalar kernels");
@@ -303,9 +322,10 @@ static void names(void) {
   int32_t n = rd_kernel_slots();
   CK(n > 0, "no kernel slots");
   for (int32_t i = 0; i < n; i++)
-    CK(rd_kernel_slot_name(i) && rd_kernel_chosen(cx, i) && rd_kernel_isa(cx, i), "kernel slot %d has no kernel", i);
-  CK(!rd_kernel_slot_name(-1) && !rd_kernel_slot_name(n) && !rd_kernel_chosen(cx, n) && !rd_kernel_chosen(cx, -1) &&
-         !rd_kernel_isa(cx, n) && !rd_kernel_isa(cx, -1),
+    CK(rd_kernel_slot_name(i) && rd_kernel_chosen(cx, i) && rd_kernel_isa(cx, i),
+       "kernel slot %d has no kernel", i);
+  CK(!rd_kernel_slot_name(-1) && !rd_kernel_slot_name(n) && !rd_kernel_chosen(cx, n) &&
+         !rd_kernel_chosen(cx, -1) && !rd_kernel_isa(cx, n) && !rd_kernel_isa(cx, -1),
      "kernel slots out of range");
   teeth_need_a_comparison();
 }
@@ -314,13 +334,15 @@ static void tensors(void) {
   int64_t shape[4] = {2, 3, 4, 5};
   int x;
   rd_tensor t = rd_tensor_contiguous(&x, RD_F16, 4, shape);
-  CK(t.data == &x && t.dtype == RD_F16 && t.rank == 4 && t.stride[3] == 1 && t.stride[2] == 5 && t.stride[1] == 20 &&
-         t.stride[0] == 60 && t.shape[0] == 2 && t.shape[3] == 5,
+  CK(t.data == &x && t.dtype == RD_F16 && t.rank == 4 && t.stride[3] == 1 && t.stride[2] == 5 &&
+         t.stride[1] == 20 && t.stride[0] == 60 && t.shape[0] == 2 && t.shape[3] == 5,
      "strides of a contiguous tensor");
   for (int r = -1; r <= 5; r++)
-    if (r < 1 || r > 4) CK(rd_tensor_contiguous(&x, RD_F16, r, shape).dtype == RD_ABSENT, "rank %d", r);
+    if (r < 1 || r > 4)
+      CK(rd_tensor_contiguous(&x, RD_F16, r, shape).dtype == RD_ABSENT, "rank %d", r);
   int64_t huge[4] = {INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX};
-  rd_tensor h = rd_tensor_contiguous(&x, RD_F32, 4, huge); /* must not overflow; refused where used */
+  rd_tensor h =
+      rd_tensor_contiguous(&x, RD_F32, 4, huge); /* must not overflow; refused where used */
   fix *f = fix_make(F_LOG);
   f->act.q = h;
   rd_status st = rd_prefill(f->cx, f->plan, &f->seq, &f->act, NULL, NULL);

@@ -98,7 +98,8 @@ void refused(const char *what, rd_context *cx, rd_status got, rd_status want, co
   pt_note("%s", what);
   if (!ck_status(what, cx, got, want) || !cx || !names) return;
   const char *text = rd_last_error(cx);
-  if (!names_one_of(text, names)) pt_fail("%s: the message names none of %s: \"%s\"", what, names, text);
+  if (!names_one_of(text, names))
+    pt_fail("%s: the message names none of %s: \"%s\"", what, names, text);
 }
 
 void watch_add(watch *w, const blk *b) {
@@ -111,8 +112,8 @@ void watch_check(const watch *w, const char *what) {
   for (int i = 0; i < w->n; i++) ck_bytes(what, w->b[i]->p, w->copy[i], w->b[i]->bytes);
 }
 
-static void run_one(const mistake *m, int flavour, void (*prepare)(fix *f), rd_status (*verb)(fix *f),
-                    const char *what) {
+static void run_one(const mistake *m, int flavour, void (*prepare)(fix *f),
+                    rd_status (*verb)(fix *f), const char *what) {
   size_t mark = mem_mark();
   fix *f = fix_make(flavour);
   if (prepare) prepare(f);
@@ -138,7 +139,8 @@ static void run_one(const mistake *m, int flavour, void (*prepare)(fix *f), rd_s
     refused(name, f->a_cx, st, m->want, m->names);
     watch_check(&w, name);
     for (int i = 0; i < 2; i++)
-      if (memcmp(&kept[i].made, &r[i]->r.made, sizeof kept[i].made)) pt_fail("%s: record header changed", name);
+      if (memcmp(&kept[i].made, &r[i]->r.made, sizeof kept[i].made))
+        pt_fail("%s: record header changed", name);
   } else {
     ck_status(name, f->cx, st, RD_OK);
   }
@@ -146,8 +148,8 @@ static void run_one(const mistake *m, int flavour, void (*prepare)(fix *f), rd_s
   mem_release(mark);
 }
 
-void misuse(const mistake *m, size_t n, int flavour, void (*prepare)(fix *f), rd_status (*verb)(fix *f),
-            const char *what) {
+void misuse(const mistake *m, size_t n, int flavour, void (*prepare)(fix *f),
+            rd_status (*verb)(fix *f), const char *what) {
   run_one(NULL, flavour, prepare, verb, what);
   for (size_t i = 0; i < n; i++) run_one(&m[i], flavour, prepare, verb, what);
   run_one(NULL, flavour, prepare, verb, what);

@@ -1,5 +1,6 @@
-/* P8, the misuse table: one wrong argument at a time on an otherwise valid call; the exact status, a
- * message that names the parameter, and every output byte as before. SPDX-License-Identifier: Apache-2.0 */
+/* P8, the misuse table: one wrong argument at a time on an otherwise valid call; the exact status,
+ * a message that names the parameter, and every output byte as before. SPDX-License-Identifier:
+ * Apache-2.0 */
 #ifndef MISUSE_H
 #define MISUSE_H
 
@@ -35,7 +36,8 @@ typedef struct mistake {
   const char *name;
   void (*make)(fix *f);
   rd_status want;
-  const char *names; /* words of the message, separated by '|': one of them must be there; NULL: any */
+  const char
+      *names; /* words of the message, separated by '|': one of them must be there; NULL: any */
 } mistake;
 
 enum { F_LOG = 0, F_RAW = 1, F_NONE = 2, F_PACKED = 4, F_LENGTHS = 8 };
@@ -43,8 +45,8 @@ fix *fix_make(int flavour);
 void fix_plan(fix *f); /* (again) from f->p */
 
 /* Runs every mistake on a fresh fixture, after `prepare` (may be NULL); `verb` makes the call. */
-void misuse(const mistake *m, size_t n, int flavour, void (*prepare)(fix *f), rd_status (*verb)(fix *f),
-            const char *what);
+void misuse(const mistake *m, size_t n, int flavour, void (*prepare)(fix *f),
+            rd_status (*verb)(fix *f), const char *what);
 /* The word stands in the text, not inside a longer word. */
 bool names_word(const char *text, const char *word);
 bool names_one_of(const char *text, const char *words);

@@ -45,7 +45,8 @@ static rd_tensor ints(ofix *v, int64_t n, const int32_t *x) {
 }
 #define SH(...) ((int64_t[]){__VA_ARGS__})
 
-static void run(const char *what, const slip *s, size_t n, ofix *(*make)(void), rd_status (*call_it)(ofix *v)) {
+static void run(const char *what, const slip *s, size_t n, ofix *(*make)(void),
+                rd_status (*call_it)(ofix *v)) {
   cx = cx_get(0, 2, EX_POOL);
   for (size_t i = 0; i <= n; i++) {
     size_t mark = mem_mark();
@@ -120,14 +121,23 @@ V(c_k_heads, v->c.key.shape[1] = 1)
 V(c_k_width, v->c.key.shape[3] = 16)
 V(c_k_tokens, v->c.key.shape[2] = 4)
 V(c_g_heads, v->c.g.shape[1] = 3)
-V(c_state_swapped, { v->c.state.shape[2] = 16; v->c.state.shape[3] = 32; })
+V(c_state_swapped, {
+  v->c.state.shape[2] = 16;
+  v->c.state.shape[3] = 32;
+})
 V(c_final_batch, v->c.final_state.shape[0] = 2)
 V(c_out_width, v->c.out.shape[3] = 8)
 V(c_len_short, v->c.actual_seq_lengths.shape[0] = 2)
-V(c_heads, { v->c.query.shape[1] = v->c.key.shape[1] = 3; v->c.query.shape[2] = v->c.key.shape[2] = 5;
-             v->c.query.stride[1] = v->c.key.stride[1] = 0; })
-V(c_wide, { v->c.query.shape[3] = v->c.key.shape[3] = 513; v->c.state.shape[2] = v->c.final_state.shape[2] = 513;
-            for (int i = 0; i < 3; i++) v->c.query.stride[i] = v->c.key.stride[i] = v->c.state.stride[i] = 0; })
+V(c_heads, {
+  v->c.query.shape[1] = v->c.key.shape[1] = 3;
+  v->c.query.shape[2] = v->c.key.shape[2] = 5;
+  v->c.query.stride[1] = v->c.key.stride[1] = 0;
+})
+V(c_wide, {
+  v->c.query.shape[3] = v->c.key.shape[3] = 513;
+  v->c.state.shape[2] = v->c.final_state.shape[2] = 513;
+  for (int i = 0; i < 3; i++) v->c.query.stride[i] = v->c.key.stride[i] = v->c.state.stride[i] = 0;
+})
 V(c_stride, v->c.value.stride[1] = -1)
 V(c_inner, v->c.query.stride[3] = 2)
 V(c_out_overlap, v->c.out.stride[2] = 8)
@@ -230,7 +240,9 @@ static ofix *flash_scheduled(void) {
   v->f.metadata = v->m.metadata;
   return v;
 }
-static rd_status flash(ofix *v) { return rd_flash_kda(v->no_ctx ? NULL : cx, v->no_params ? NULL : &v->f); }
+static rd_status flash(ofix *v) {
+  return rd_flash_kda(v->no_ctx ? NULL : cx, v->no_params ? NULL : &v->f);
+}
 V(f_size, v->f.struct_size = 1)
 V(f_layout, v->f.layout_qkv = (rd_layout_qkv)9)
 V(f_numerics, v->f.numerics = (rd_numerics)0)
@@ -261,12 +273,19 @@ V(f_final_batch, v->f.final_state.shape[0] = 1)
 V(f_dt_width, v->f.dt_bias.shape[1] = 127)
 V(f_k_stride, v->f.k.stride[0] += 2)
 V(f_out_stride, v->f.out.stride[0] = 1)
-V(f_heads, { rd_flash_kda_params *f = &v->f; int64_t three[4] = {2, 3, 5, 128};
-             f->q = in(RD_BF16, 4, three); f->k = in(RD_BF16, 4, three); })
+V(f_heads, {
+  rd_flash_kda_params *f = &v->f;
+  int64_t three[4] = {2, 3, 5, 128};
+  f->q = in(RD_BF16, 4, three);
+  f->k = in(RD_BF16, 4, three);
+})
 V(f_out_alias, v->f.out.data = v->f.g.data)
 V(f_final_partial, v->f.final_state.data = (float *)v->f.initial_state.data + 64)
 V(f_final_A, v->f.final_state.data = v->f.dt_bias.data)
-V(f_scale, { v->f.has_scale = 1; v->f.scale = (double)NAN; })
+V(f_scale, {
+  v->f.has_scale = 1;
+  v->f.scale = (double)NAN;
+})
 V(f_bound, v->f.lower_bound = -6)
 V(f_bound_up, v->f.lower_bound = 1)
 static const slip flash_slips[] = {
@@ -312,17 +331,35 @@ static const slip flash_slips[] = {
 };
 static int32_t *meta(ofix *v) { return v->f.metadata.data; }
 V(x_type, v->f.metadata.dtype = RD_F32)
-V(x_rank, { v->f.metadata.rank = 2; v->f.metadata.shape[1] = v->f.metadata.stride[1] = 1; })
+V(x_rank, {
+  v->f.metadata.rank = 2;
+  v->f.metadata.shape[1] = v->f.metadata.stride[1] = 1;
+})
 V(x_magic, meta(v)[0] ^= 1)
 V(x_version, meta(v)[1] += 1)
 V(x_short, v->f.metadata.shape[0]--)
 V(x_last, meta(v)[v->n - 1] ^= 4)
-V(x_shapes, { int64_t a[4] = {2, 1, 6, 128}, b[4] = {2, 2, 6, 128}; rd_flash_kda_params *f = &v->f;
-              f->q = in(RD_BF16, 4, a); f->k = in(RD_BF16, 4, a); f->v = in(RD_BF16, 4, b); f->g = in(RD_BF16, 4, b);
-              f->beta = in(RD_BF16, 3, SH(2, 2, 6)); f->out = in(RD_BF16, 4, b); })
-V(x_layout, { int64_t a[4] = {2, 5, 1, 128}, b[4] = {2, 5, 2, 128}; rd_flash_kda_params *f = &v->f;
-              f->layout_qkv = RD_BSND; f->q = in(RD_BF16, 4, a); f->k = in(RD_BF16, 4, a); f->v = in(RD_BF16, 4, b);
-              f->g = in(RD_BF16, 4, b); f->beta = in(RD_BF16, 3, SH(2, 5, 2)); f->out = in(RD_BF16, 4, b); })
+V(x_shapes, {
+  int64_t a[4] = {2, 1, 6, 128}, b[4] = {2, 2, 6, 128};
+  rd_flash_kda_params *f = &v->f;
+  f->q = in(RD_BF16, 4, a);
+  f->k = in(RD_BF16, 4, a);
+  f->v = in(RD_BF16, 4, b);
+  f->g = in(RD_BF16, 4, b);
+  f->beta = in(RD_BF16, 3, SH(2, 2, 6));
+  f->out = in(RD_BF16, 4, b);
+})
+V(x_layout, {
+  int64_t a[4] = {2, 5, 1, 128}, b[4] = {2, 5, 2, 128};
+  rd_flash_kda_params *f = &v->f;
+  f->layout_qkv = RD_BSND;
+  f->q = in(RD_BF16, 4, a);
+  f->k = in(RD_BF16, 4, a);
+  f->v = in(RD_BF16, 4, b);
+  f->g = in(RD_BF16, 4, b);
+  f->beta = in(RD_BF16, 3, SH(2, 5, 2));
+  f->out = in(RD_BF16, 4, b);
+})
 static const slip schedule_slips[] = {
     {"metadata of floats", x_type, RD_E_DTYPE, "metadata"},
     {"metadata of rank 2", x_rank, RD_E_RANK, "metadata"},
@@ -345,7 +382,8 @@ static void damaged_metadata(void) {
     for (int bit = 0; bit < 32; bit += 7) {
       meta(v)[i] ^= (int32_t)(1u << bit);
       rd_status st = flash(v);
-      CK(st == RD_E_METADATA, "bit %d of number %lld is not noticed: %s", bit, (long long)i, rd_status_name(st));
+      CK(st == RD_E_METADATA, "bit %d of number %lld is not noticed: %s", bit, (long long)i,
+         rd_status_name(st));
       meta(v)[i] ^= (int32_t)(1u << bit);
     }
   CK_OK(cx, flash(v));
@@ -353,7 +391,9 @@ static void damaged_metadata(void) {
   ck_bits("(teeth need a comparison)", &a, &b, 1);
 }
 
-static rd_status metadata(ofix *v) { return rd_flash_kda_metadata(v->no_ctx ? NULL : cx, v->no_params ? NULL : &v->m); }
+static rd_status metadata(ofix *v) {
+  return rd_flash_kda_metadata(v->no_ctx ? NULL : cx, v->no_params ? NULL : &v->m);
+}
 static rd_status metadata_size(ofix *v) {
   return rd_flash_kda_metadata_size(v->no_ctx ? NULL : cx, v->no_params ? NULL : &v->m, v->n_out);
 }
@@ -365,7 +405,10 @@ V(m_state, ABSENT(v->m.initial_state))
 V(m_q_type, v->m.q.dtype = RD_F32)
 V(m_v_rank, v->m.v.rank = 3)
 V(m_v_width, v->m.v.shape[3] = 64)
-V(m_heads, { v->m.q.shape[1] = 3; v->m.q.stride[0] = 3 * 5 * 128; })
+V(m_heads, {
+  v->m.q.shape[1] = 3;
+  v->m.q.stride[0] = 3 * 5 * 128;
+})
 V(m_state_heads, v->m.initial_state.shape[1] = 3)
 V(m_cu_type, v->m.cu_seqlens.dtype = RD_F32)
 V(m_cu_rank, v->m.cu_seqlens.rank = 2)
@@ -436,7 +479,9 @@ static ofix *fused(bool tnd) {
 }
 static ofix *fused_batched(void) { return fused(false); }
 static ofix *fused_tnd(void) { return fused(true); }
-static rd_status fused_call(ofix *v) { return rd_fused_recurrent_kda(v->no_ctx ? NULL : cx, v->no_params ? NULL : &v->r); }
+static rd_status fused_call(ofix *v) {
+  return rd_fused_recurrent_kda(v->no_ctx ? NULL : cx, v->no_params ? NULL : &v->r);
+}
 static int32_t *idx(ofix *v) { return v->r.ssm_state_indices.data; }
 static int32_t *acc(ofix *v) { return v->r.num_accepted_tokens.data; }
 V(r_size, v->r.struct_size += 4)
@@ -455,7 +500,14 @@ V(r_acc_type, v->r.num_accepted_tokens.dtype = RD_F32)
 V(r_state_rank, v->r.state.rank = 3)
 V(r_idx_rank, v->r.ssm_state_indices.rank = 2)
 V(r_state_heads, v->r.state.shape[1] = 1)
-V(r_few, { v->r.state.shape[0] = 5; idx(v)[0] = 4; idx(v)[4] = 0; idx(v)[1] = 1; idx(v)[5] = 1; ABSENT(v->r.ssm_state_indices); })
+V(r_few, {
+  v->r.state.shape[0] = 5;
+  idx(v)[0] = 4;
+  idx(v)[4] = 0;
+  idx(v)[1] = 1;
+  idx(v)[5] = 1;
+  ABSENT(v->r.ssm_state_indices);
+})
 V(r_idx_short, v->r.ssm_state_indices.shape[0] = 5)
 V(r_acc_short, v->r.num_accepted_tokens.shape[0] = 1)
 V(r_idx_negative, idx(v)[2] = -1)
@@ -467,7 +519,10 @@ V(r_state_stride, v->r.state.stride[0] = 100)
 V(r_out_state, v->r.out.data = v->r.state.data)
 V(r_state_g, v->r.state.data = v->r.g.data)
 V(r_out_idx, v->r.out.data = v->r.ssm_state_indices.data)
-V(r_scale, { v->r.has_scale = 1; v->r.scale = -(double)INFINITY; })
+V(r_scale, {
+  v->r.has_scale = 1;
+  v->r.scale = -(double)INFINITY;
+})
 V(r_bound, v->r.lower_bound = -5.01)
 static const slip fused_slips[] = {
     {"no context", no_ctx, RD_E_NULL, NULL},
@@ -505,7 +560,8 @@ static const slip fused_slips[] = {
 };
 static int32_t *cu(ofix *v) { return v->r.cu_seqlens.data; }
 V(r_cu_given, v->r.cu_seqlens = v->r.num_accepted_tokens)
-static const slip fused_batched_slips[] = {{"cu_seqlens given", r_cu_given, RD_E_PRESENCE, "cu_seqlens"}};
+static const slip fused_batched_slips[] = {
+    {"cu_seqlens given", r_cu_given, RD_E_PRESENCE, "cu_seqlens"}};
 V(r_cu, ABSENT(v->r.cu_seqlens))
 V(r_cu_type, v->r.cu_seqlens.dtype = RD_I64)
 V(r_cu_start, cu(v)[0] = 1)
@@ -521,14 +577,18 @@ static const slip fused_tnd_slips[] = {
 static void c_fused(void) {
   run("fused_recurrent_kda", fused_slips, PT_LEN(fused_slips), fused_batched, fused_call);
   run("fused_recurrent_kda TND", fused_slips, PT_LEN(fused_slips), fused_tnd, fused_call);
-  run("fused_recurrent_kda", fused_batched_slips, PT_LEN(fused_batched_slips), fused_batched, fused_call);
+  run("fused_recurrent_kda", fused_batched_slips, PT_LEN(fused_batched_slips), fused_batched,
+      fused_call);
   run("fused_recurrent_kda TND", fused_tnd_slips, PT_LEN(fused_tnd_slips), fused_tnd, fused_call);
 }
 
 int main(int argc, char **argv) {
   static const pt_case cases[] = {
-      {"chunk", c_chunk, PT_QUICK},       {"flash", c_flash, PT_QUICK}, {"damaged_metadata", damaged_metadata, PT_QUICK},
-      {"metadata", c_metadata, PT_QUICK}, {"fused", c_fused, PT_QUICK},
+      {"chunk", c_chunk, PT_QUICK},
+      {"flash", c_flash, PT_QUICK},
+      {"damaged_metadata", damaged_metadata, PT_QUICK},
+      {"metadata", c_metadata, PT_QUICK},
+      {"fused", c_fused, PT_QUICK},
   };
   return pt_main(argc, argv, "misuse_op_others", cases, PT_LEN(cases));
 }

@@ -73,7 +73,8 @@ static rd_status commit(vfix *v) {
   return rd_commit_recurrent_kda_replayssm(v->no_ctx ? NULL : cx, v->no_params ? NULL : &v->c);
 }
 
-static void table(const char *what, const slip *s, size_t n, rd_layout_qkv layout, rd_status (*call_it)(vfix *v)) {
+static void table(const char *what, const slip *s, size_t n, rd_layout_qkv layout,
+                  rd_status (*call_it)(vfix *v)) {
   cx = cx_get(0, 2, EX_POOL);
   for (size_t i = 0; i <= n; i++) {
     size_t mark = mem_mark();
@@ -81,7 +82,8 @@ static void table(const char *what, const slip *s, size_t n, rd_layout_qkv layou
     CK_OK(cx, verify(v)); /* commits need records */
     memset(v->out.b->p, 0xff, v->out.b->bytes);
     char name[160];
-    snprintf(name, sizeof name, "%s %s: %s", what, kda_layout_name(layout), i < n ? s[i].name : "the valid call");
+    snprintf(name, sizeof name, "%s %s: %s", what, kda_layout_name(layout),
+             i < n ? s[i].name : "the valid call");
     if (i < n) s[i].make(v);
     watch w = {.n = 0};
     const tb *t[] = {&v->u, &v->k, &v->decay, &v->out, &v->state, &v->acc, &v->cu};
@@ -135,7 +137,11 @@ V(beta_rank, v->p.beta.rank--)
 V(g_rank, v->p.g.rank--)
 V(state_rank, v->p.recurrent_state.rank = 3)
 V(u_rank, v->p.replay_u.rank = 3)
-V(A_rank, { v->p.A_log.rank = 2; v->p.A_log.shape[1] = 1; v->p.A_log.stride[1] = 1; })
+V(A_rank, {
+  v->p.A_log.rank = 2;
+  v->p.A_log.shape[1] = 1;
+  v->p.A_log.stride[1] = 1;
+})
 V(mixed_width, v->p.mixedqkv.shape[v->p.mixedqkv.rank - 1] -= 128)
 V(g_width, v->p.g.shape[v->p.g.rank - 1]--)
 V(beta_width, v->p.beta.shape[v->p.beta.rank - 1]++)
@@ -147,8 +153,10 @@ V(dt_width, v->p.dt_bias.shape[1] = 64)
 V(u_batch, v->p.replay_u.shape[0] = 1)
 V(k_capacity, v->p.replay_k.shape[1]--)
 V(out_heads, v->p.out.shape[v->p.layout_qkv == RD_BNSD ? 1 : v->p.out.rank - 2]--)
-V(capacity, { v->p.replay_u.shape[1] = v->p.replay_k.shape[1] = v->p.replay_decay.shape[1] = 3;
-              v->p.replay_u.stride[0] = v->p.replay_k.stride[0] = v->p.replay_decay.stride[0] = 3 * N * 128; })
+V(capacity, {
+  v->p.replay_u.shape[1] = v->p.replay_k.shape[1] = v->p.replay_decay.shape[1] = 3;
+  v->p.replay_u.stride[0] = v->p.replay_k.stride[0] = v->p.replay_decay.stride[0] = 3 * N * 128;
+})
 V(mixed_stride, v->p.mixedqkv.stride[0] += 8)
 V(g_stride, v->p.g.stride[0] = -v->p.g.stride[0])
 V(u_stride, v->p.replay_u.stride[0] += 4)
@@ -158,8 +166,14 @@ V(decay_is_state, v->p.replay_decay.data = v->p.recurrent_state.data)
 V(out_is_g, v->p.out.data = v->p.g.data)
 V(out_is_u, v->p.out.data = v->p.replay_u.data)
 V(k_overlaps_u, v->p.replay_k.data = (uint16_t *)v->p.replay_u.data + 8)
-V(scale_nan, { v->p.has_scale = 1; v->p.scale = (double)NAN; })
-V(scale_big, { v->p.has_scale = 1; v->p.scale = 1e39; })
+V(scale_nan, {
+  v->p.has_scale = 1;
+  v->p.scale = (double)NAN;
+})
+V(scale_big, {
+  v->p.has_scale = 1;
+  v->p.scale = 1e39;
+})
 V(bound_low, v->p.lower_bound = -5.5)
 V(bound_high, v->p.lower_bound = 0.1)
 V(bound_nan, v->p.lower_bound = (double)NAN)
@@ -343,7 +357,8 @@ static void head_range(int64_t n, int64_t S, int64_t B, rd_status want) {
   p.replay_decay = rd_tensor_contiguous(some, RD_F32, 4, (int64_t[]){B, 4, n, 128});
   p.out = p.g;
   char name[80];
-  snprintf(name, sizeof name, "%lld heads, %lld tokens, %lld sequences", (long long)n, (long long)S, (long long)B);
+  snprintf(name, sizeof name, "%lld heads, %lld tokens, %lld sequences", (long long)n, (long long)S,
+           (long long)B);
   rd_context *c = cx_get(0, 2, EX_POOL);
   refused(name, c, rd_fused_recurrent_kda_replayssm(c, &p), want, NULL);
 }

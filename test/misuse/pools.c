@@ -36,10 +36,13 @@ static void allocate(void) {
     for (int dt = RD_F32; dt <= RD_BF16; dt++) {
       made m = alloc(5, 3, 7, 9, (rd_state_layout)l, (rd_dtype)dt);
       int64_t a = l == RD_STATE_VK ? 7 : 9, b = 16 - a;
-      CK(m.t.dtype == (rd_dtype)dt && m.t.rank == 4 && m.t.shape[0] == 5 && m.t.shape[1] == 3 && m.t.shape[2] == a && m.t.shape[3] == b,
+      CK(m.t.dtype == (rd_dtype)dt && m.t.rank == 4 && m.t.shape[0] == 5 && m.t.shape[1] == 3 &&
+             m.t.shape[2] == a && m.t.shape[3] == b,
          "shape of the pool");
-      CK((uintptr_t)m.t.data % 64 == 0 && Z(m.t.stride[0]) * rd_dtype_size((rd_dtype)dt) % 64 == 0, "alignment");
-      CK(m.t.stride[0] >= 3 * 63 && m.t.stride[1] == 63 && m.t.stride[2] == b && m.t.stride[3] == 1, "strides");
+      CK((uintptr_t)m.t.data % 64 == 0 && Z(m.t.stride[0]) * rd_dtype_size((rd_dtype)dt) % 64 == 0,
+         "alignment");
+      CK(m.t.stride[0] >= 3 * 63 && m.t.stride[1] == 63 && m.t.stride[2] == b && m.t.stride[3] == 1,
+         "strides");
       float got[189], want[189] = {0};
       for (int s = 0; s < 5; s++) {
         slot_floats(&m.t, s, got);
@@ -76,7 +79,8 @@ static void reset_and_copy(void) {
   refused("copy 9 onto itself", cx, rd_pool_copy(cx, &m.t, 9, 9), RD_E_SLOT_RANGE, "from|to");
   refused("reset of no pool", cx, rd_pool_reset(cx, NULL, 0), RD_E_NULL, "pool");
   refused("copy of no pool", cx, rd_pool_copy(cx, NULL, 0, 1), RD_E_NULL, "pool");
-  CK(rd_pool_reset(NULL, &m.t, 0) == RD_E_NULL && rd_pool_copy(NULL, &m.t, 0, 1) == RD_E_NULL, "no context");
+  CK(rd_pool_reset(NULL, &m.t, 0) == RD_E_NULL && rd_pool_copy(NULL, &m.t, 0, 1) == RD_E_NULL,
+     "no context");
   rd_tensor bad = m.t;
   bad.rank = 3;
   refused("reset of rank 3", cx, rd_pool_reset(cx, &bad, 0), RD_E_RANK, "pool");
@@ -116,7 +120,8 @@ static void convert(void) {
       for (int ls = RD_STATE_VK; ls <= RD_STATE_KV; ls++)
         for (int ld = RD_STATE_VK; ld <= RD_STATE_KV; ld++) {
           pt_note("type %d to %d, layout %d to %d", from, to, ls, ld);
-          made a = alloc(3, 2, 5, 7, (rd_state_layout)ls, (rd_dtype)from), b = alloc(3, 2, 5, 7, (rd_state_layout)ld, (rd_dtype)to);
+          made a = alloc(3, 2, 5, 7, (rd_state_layout)ls, (rd_dtype)from),
+               b = alloc(3, 2, 5, 7, (rd_state_layout)ld, (rd_dtype)to);
           fill(&a.t);
           CK_OK(cx, rd_pool_convert(cx, &a.t, (rd_state_layout)ls, &b.t, (rd_state_layout)ld));
           float got[210], want[210];
@@ -125,14 +130,16 @@ static void convert(void) {
             for (int h = 0; h < 2; h++)
               for (int v = 0; v < 5; v++)
                 for (int k = 0; k < 7; k++, n++) {
-                  want[n] = dt_round((rd_dtype)to, ls == RD_STATE_VK ? tb_get(&a.t, s, h, v, k) : tb_get(&a.t, s, h, k, v));
+                  want[n] = dt_round((rd_dtype)to, ls == RD_STATE_VK ? tb_get(&a.t, s, h, v, k)
+                                                                     : tb_get(&a.t, s, h, k, v));
                   got[n] = ld == RD_STATE_VK ? tb_get(&b.t, s, h, v, k) : tb_get(&b.t, s, h, k, v);
                 }
           ck_bits("converted", got, want, n);
           CK_OK(cx, rd_pool_free(cx, &a.t));
           CK_OK(cx, rd_pool_free(cx, &b.t));
         }
-  made a = alloc(3, 2, 5, 7, RD_STATE_VK, RD_F32), b = alloc(3, 2, 5, 7, RD_STATE_VK, RD_F32), c = alloc(2, 2, 5, 7, RD_STATE_VK, RD_F32);
+  made a = alloc(3, 2, 5, 7, RD_STATE_VK, RD_F32), b = alloc(3, 2, 5, 7, RD_STATE_VK, RD_F32),
+       c = alloc(2, 2, 5, 7, RD_STATE_VK, RD_F32);
   fill(&b.t);
   unsigned char *before = mem_heap(b.bytes);
   memcpy(before, b.t.data, b.bytes);
@@ -156,8 +163,8 @@ static void convert(void) {
 
 static void save_and_load(void) {
   cx = cx_get(0, 1, EX_POOL);
-  made m = alloc(3, 2, 5, 7, RD_STATE_VK, RD_F32), kv = alloc(3, 2, 7, 5, RD_STATE_KV, RD_F32), h = alloc(3, 2, 5, 7, RD_STATE_VK, RD_F16),
-       w = alloc(3, 2, 5, 8, RD_STATE_VK, RD_F32);
+  made m = alloc(3, 2, 5, 7, RD_STATE_VK, RD_F32), kv = alloc(3, 2, 7, 5, RD_STATE_KV, RD_F32),
+       h = alloc(3, 2, 5, 7, RD_STATE_VK, RD_F16), w = alloc(3, 2, 5, 8, RD_STATE_VK, RD_F32);
   fill(&m.t);
   size_t n = 0;
   CK_OK(cx, rd_pool_save_size(cx, &m.t, &n));
@@ -175,12 +182,15 @@ static void save_and_load(void) {
   NOT("size of no pool", RD_E_NULL, "pool", rd_pool_save_size(cx, NULL, &n));
   NOT("size to nowhere", RD_E_NULL, "bytes", rd_pool_save_size(cx, &m.t, NULL));
   NOT("save slot 3", RD_E_SLOT_RANGE, "slot", rd_pool_save(cx, &m.t, RD_STATE_VK, 3, image, n));
-  NOT("save into too little", RD_E_BUFFER, "buffer|bytes", rd_pool_save(cx, &m.t, RD_STATE_VK, 0, image, n - 1));
+  NOT("save into too little", RD_E_BUFFER, "buffer|bytes",
+      rd_pool_save(cx, &m.t, RD_STATE_VK, 0, image, n - 1));
   NOT("save to nowhere", RD_E_NULL, "buffer", rd_pool_save(cx, &m.t, RD_STATE_VK, 0, NULL, n));
-  NOT("save layout 0", RD_E_ENUM, "layout", rd_pool_save(cx, &m.t, (rd_state_layout)0, 0, image, n));
+  NOT("save layout 0", RD_E_ENUM, "layout",
+      rd_pool_save(cx, &m.t, (rd_state_layout)0, 0, image, n));
   NOT("load slot -1", RD_E_SLOT_RANGE, "slot", rd_pool_load(cx, &m.t, RD_STATE_VK, -1, b->p, n));
   NOT("load from nowhere", RD_E_NULL, "buffer", rd_pool_load(cx, &m.t, RD_STATE_VK, 0, NULL, n));
-  NOT("load a truncated image", RD_E_BUFFER, "buffer|bytes", rd_pool_load(cx, &m.t, RD_STATE_VK, 0, b->p + 0, n - 1));
+  NOT("load a truncated image", RD_E_BUFFER, "buffer|bytes",
+      rd_pool_load(cx, &m.t, RD_STATE_VK, 0, b->p + 0, n - 1));
   NOT("load nothing", RD_E_BUFFER, "buffer|bytes", rd_pool_load(cx, &m.t, RD_STATE_VK, 0, b->p, 0));
   NOT("load another shape", RD_E_BUFFER, NULL, rd_pool_load(cx, &w.t, RD_STATE_VK, 0, b->p, n));
   NOT("load another type", RD_E_BUFFER, NULL, rd_pool_load(cx, &h.t, RD_STATE_VK, 0, b->p, n));
@@ -190,7 +200,8 @@ static void save_and_load(void) {
     unsigned char *x = mem_heap(n);
     memcpy(x, b->p, n);
     x[i] ^= 1u << (i % 8);
-    CK(rd_pool_load(cx, &m.t, RD_STATE_VK, 0, x, n) == RD_E_BUFFER, "a flipped bit in byte %zu is not seen", i);
+    CK(rd_pool_load(cx, &m.t, RD_STATE_VK, 0, x, n) == RD_E_BUFFER,
+       "a flipped bit in byte %zu is not seen", i);
   }
   ck_bytes("pool after the refusals", m.t.data, before, m.bytes);
   made *all[] = {&m, &kv, &h, &w};
@@ -199,8 +210,10 @@ static void save_and_load(void) {
 
 int main(int argc, char **argv) {
   static const pt_case cases[] = {
-      {"allocate", allocate, PT_QUICK},       {"alloc_errors", alloc_errors, PT_QUICK},
-      {"reset_and_copy", reset_and_copy, PT_QUICK}, {"convert", convert, PT_QUICK},
+      {"allocate", allocate, PT_QUICK},
+      {"alloc_errors", alloc_errors, PT_QUICK},
+      {"reset_and_copy", reset_and_copy, PT_QUICK},
+      {"convert", convert, PT_QUICK},
       {"save_and_load", save_and_load, PT_QUICK},
   };
   return pt_main(argc, argv, "misuse_pools", cases, PT_LEN(cases));

@@ -1,4 +1,5 @@
-/* Mistakes in problems, plans, contexts and the small functions. SPDX-License-Identifier: Apache-2.0 */
+/* Mistakes in problems, plans, contexts and the small functions. SPDX-License-Identifier:
+ * Apache-2.0 */
 #include <stdio.h>
 
 #include "misuse.h"
@@ -57,18 +58,33 @@ S(v_negative, p->V = -1)
 S(batch_negative, p->max_batch = -1)
 S(tokens_negative, p->max_tokens = -1)
 S(batch_huge, p->max_batch = INT64_MAX)
-S(heads_huge, { p->Hk = p->Hv = INT64_MAX / 2; p->max_batch = 4; })
-#define SCALE(fn, x) S(fn, { p->scale_default = 0; p->scale = (x); })
+S(heads_huge, {
+  p->Hk = p->Hv = INT64_MAX / 2;
+  p->max_batch = 4;
+})
+#define SCALE(fn, x)                                                                               \
+  S(fn, {                                                                                          \
+    p->scale_default = 0;                                                                          \
+    p->scale = (x);                                                                                \
+  })
 SCALE(scale_nan, (double)NAN)
 SCALE(scale_inf, (double)INFINITY)
 SCALE(scale_f32, 3.5e38)
 SCALE(scale_f32_minus, -1e300)
-#define BOUND(fn, x) S(fn, { p->gate = RD_GATE_LOWER_BOUND; p->lower_bound = (x); })
+#define BOUND(fn, x)                                                                               \
+  S(fn, {                                                                                          \
+    p->gate = RD_GATE_LOWER_BOUND;                                                                 \
+    p->lower_bound = (x);                                                                          \
+  })
 BOUND(bound_low, -5.0000001)
 BOUND(bound_high, 1e-300)
 BOUND(bound_nan, (double)NAN)
 BOUND(bound_inf, -(double)INFINITY)
-#define EPS(fn, x) S(fn, { p->qk_norm = RD_QK_L2; p->l2_eps = (x); })
+#define EPS(fn, x)                                                                                 \
+  S(fn, {                                                                                          \
+    p->qk_norm = RD_QK_L2;                                                                         \
+    p->l2_eps = (x);                                                                               \
+  })
 EPS(eps_negative, -1e-9)
 EPS(eps_nan, (double)NAN)
 EPS(eps_inf, (double)INFINITY)
@@ -200,10 +216,14 @@ static void plan_info(void) {
   CK_OK(cx, rd_plan_create(cx, &p, &plan));
   rd_plan_info info = {.struct_size = sizeof info}, before;
   CK(rd_plan_get_info(plan, &info) == RD_OK, "plan info");
-  CK(info.struct_size == sizeof info && info.threads == 2 && info.row_block >= 1 && info.work_items >= 1, "plan info is empty");
+  CK(info.struct_size == sizeof info && info.threads == 2 && info.row_block >= 1 &&
+         info.work_items >= 1,
+     "plan info is empty");
   CK(info.rows_kernel && info.commit_kernel && info.prep_kernel, "kernels have no names");
-  CK(info.record_bytes_per_token == Z(4 * 32 + 2 * 64 + 4 * 64) * 4, "record bytes %zu", info.record_bytes_per_token);
-  CK(info.snapshot_bytes_per_token == Z(4 * 32 * 64) * 4, "snapshot bytes %zu", info.snapshot_bytes_per_token);
+  CK(info.record_bytes_per_token == Z(4 * 32 + 2 * 64 + 4 * 64) * 4, "record bytes %zu",
+     info.record_bytes_per_token);
+  CK(info.snapshot_bytes_per_token == Z(4 * 32 * 64) * 4, "snapshot bytes %zu",
+     info.snapshot_bytes_per_token);
   CK(rd_plan_get_info(plan, NULL) == RD_E_NULL, "no info");
   CK(rd_plan_get_info(NULL, &info) == RD_E_NULL, "no plan");
   info.struct_size = 5;

@@ -12,12 +12,15 @@ static void genuine(fix *f) {
   call_dirty(f->c);
 }
 
-static rd_status commit(fix *f) { return rd_commit(f->a_cx, f->a_plan, f->a_rec, f->a_acc, f->a_state); }
+static rd_status commit(fix *f) {
+  return rd_commit(f->a_cx, f->a_plan, f->a_rec, f->a_acc, f->a_state);
+}
 static rd_status materialize(fix *f) {
   return rd_materialize(f->a_cx, f->a_plan, f->a_rec, f->a_acc, f->a_state, f->a_write);
 }
 static rd_status commit_verify(fix *f) {
-  return rd_commit_verify(f->a_cx, f->a_plan, f->a_rec, f->a_acc, f->a_seq, f->a_act, f->a_state, f->a_next);
+  return rd_commit_verify(f->a_cx, f->a_plan, f->a_rec, f->a_acc, f->a_seq, f->a_act, f->a_state,
+                          f->a_next);
 }
 
 #define M(fn, body)                                                                                \
@@ -81,7 +84,8 @@ static const mistake records[] = {
     {"lengths on the slot indices", lengths_are_slots, RD_E_ALIAS, "lengths|slots"},
 };
 M(decay_present, f->rec->r.decay = f->next->r.k)
-static const mistake gateless[] = {{"decay given without a gate", decay_present, RD_E_PRESENCE, "decay"}};
+static const mistake gateless[] = {
+    {"decay given without a gate", decay_present, RD_E_PRESENCE, "decay"}};
 
 /* ------------------------------------------------------------------ commit ------------------- */
 static int32_t *acc(fix *f) { return (void *)f->acc->p; }
@@ -107,9 +111,18 @@ M(made_C, f->rec->r.made.C = 6)
 M(made_K, f->rec->r.made.K = 23)
 M(made_length, f->rec->r.lengths[0] = FC + 1)
 M(made_length_negative, f->rec->r.lengths[0] = -1)
-M(other_gate, { f->p.gate_axis = RD_PER_HEAD; fix_plan(f); })
-M(other_map, { f->p.head_map = RD_HEADS_TILED; fix_plan(f); })
-M(other_V, { f->p.V = 8; fix_plan(f); })
+M(other_gate, {
+  f->p.gate_axis = RD_PER_HEAD;
+  fix_plan(f);
+})
+M(other_map, {
+  f->p.head_map = RD_HEADS_TILED;
+  fix_plan(f);
+})
+M(other_V, {
+  f->p.V = 8;
+  fix_plan(f);
+})
 M(g_u_absent, memset(&f->rec->r.u, 0, sizeof(rd_tensor)))
 M(g_u_dtype, f->rec->r.u.dtype = RD_F16)
 M(g_decay_absent, memset(&f->rec->r.decay, 0, sizeof(rd_tensor)))
@@ -202,7 +215,8 @@ static const mistake folded[] = {
     {"sequences of size 1", g_seq_size, RD_E_STRUCT_SIZE, NULL},
 };
 
-#define TABLE(t, flavour, prepare, verb) misuse(t, PT_LEN(t), flavour, prepare, verb, #verb " with " #t)
+#define TABLE(t, flavour, prepare, verb)                                                           \
+  misuse(t, PT_LEN(t), flavour, prepare, verb, #verb " with " #t)
 
 static void c_verify(void) {
   TABLE(records, F_LOG, NULL, verify);

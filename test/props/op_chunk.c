@@ -1,5 +1,5 @@
-/* chunk_gated_delta_rule: the bits of C1 for every element type, with and without g, lengths from 0 to
- * T, strided views, states KV in place. SPDX-License-Identifier: Apache-2.0 */
+/* chunk_gated_delta_rule: the bits of C1 for every element type, with and without g, lengths from 0
+ * to T, strided views, states KV in place. SPDX-License-Identifier: Apache-2.0 */
 #include "kit/world.h"
 #include "ref/ref.h"
 
@@ -47,7 +47,8 @@ static void check_out(const data *d, const tb *out, int64_t b, int64_t T, const 
   float *got = fl(T * row), *all = fl(T * row); /* rows past the length: +0 */
   memcpy(all, want, Z(len * row) * sizeof(float));
   for (int64_t t = 0; t < T; t++)
-    for (int64_t h = 0; h < p->Hv; h++) tb_get_row(&out->t, b, h, t, p->V, got + (t * p->Hv + h) * p->V);
+    for (int64_t h = 0; h < p->Hv; h++)
+      tb_get_row(&out->t, b, h, t, p->V, got + (t * p->Hv + h) * p->V);
   ck_bits("out", got, all, T * row);
 }
 
@@ -116,7 +117,8 @@ static void types(void) {
     for (int f32 = 0; f32 < 2; f32++)
       for (int g = 0; g < 2; g++)
         for (int64_t r = 1; r <= 3; r++) {
-          setup s = {(rd_dtype)t, f32 ? RD_F32 : (rd_dtype)t, g, r == 2, 2, 2 * r, 64, 32, r - 1, r == 3 ? ST_TOKEN2 : ST_COMPACT};
+          setup s = {(rd_dtype)t, f32 ? RD_F32 : (rd_dtype)t,     g, r == 2, 2, 2 * r, 64, 32,
+                     r - 1,       r == 3 ? ST_TOKEN2 : ST_COMPACT};
           run(cx_get(0, 2, EX_POOL), &s, 3, len);
         }
 }
@@ -125,8 +127,16 @@ static void drawn(int64_t n) {
   for (int64_t i = 0; i < n && !pt_broken(); i++) {
     rd_dtype t = (rd_dtype)rng_int(RD_F32, RD_BF16);
     int64_t Hk = rng_int(1, 3), len[4];
-    setup s = {t, rng_int(0, 1) ? RD_F32 : t, rng_int(0, 1), rng_int(0, 1), Hk, Hk * rng_int(1, 3), rng_int(16, 130),
-               rng_int(16, 130), rng_int(0, 3), rng_int(0, 1) ? ST_COMPACT : ST_TOKEN2};
+    setup s = {t,
+               rng_int(0, 1) ? RD_F32 : t,
+               rng_int(0, 1),
+               rng_int(0, 1),
+               Hk,
+               Hk * rng_int(1, 3),
+               rng_int(16, 130),
+               rng_int(16, 130),
+               rng_int(0, 3),
+               rng_int(0, 1) ? ST_COMPACT : ST_TOKEN2};
     for (int b = 0; b < 4; b++) len[b] = rng_int(0, 20);
     run(cx_get(0, (int)rng_int(1, 3), EX_POOL), &s, rng_int(1, 4), len);
   }
@@ -143,7 +153,8 @@ static void nothing(void) {
   run(cx_get(0, 1, EX_POOL), &s, 2, (int64_t[]){0, 0});
 }
 
-/* The demo's shape: one head pair of the Qwen3.5 layer would do for bits; this is the whole of it. */
+/* The demo's shape: one head pair of the Qwen3.5 layer would do for bits; this is the whole of it.
+ */
 static void qwen_shape(void) {
   setup s = {RD_F16, RD_F16, true, false, 16, 32, 128, 128, 0, ST_COMPACT};
   run(cx_get(0, 2, EX_POOL), &s, 1, (int64_t[]){pt_level == PT_FULL ? 512 : 70});
@@ -151,8 +162,9 @@ static void qwen_shape(void) {
 
 int main(int argc, char **argv) {
   static const pt_case cases[] = {
-      {"types", types, PT_QUICK},         {"nothing", nothing, PT_QUICK},       {"drawn_few", drawn_few, PT_QUICK},
-      {"drawn_some", drawn_some, PT_STD}, {"qwen_shape", qwen_shape, PT_STD},   {"drawn_many", drawn_many, PT_FULL},
+      {"types", types, PT_QUICK},         {"nothing", nothing, PT_QUICK},
+      {"drawn_few", drawn_few, PT_QUICK}, {"drawn_some", drawn_some, PT_STD},
+      {"qwen_shape", qwen_shape, PT_STD}, {"drawn_many", drawn_many, PT_FULL},
   };
   return pt_main(argc, argv, "op_chunk", cases, PT_LEN(cases));
 }

@@ -1,5 +1,6 @@
-/* flash_kda and flash_kda_metadata: the bits of C1 in every layout, with and without a schedule, grouped
- * heads, per-batch lengths, zero lengths, states in place. SPDX-License-Identifier: Apache-2.0 */
+/* flash_kda and flash_kda_metadata: the bits of C1 in every layout, with and without a schedule,
+ * grouped heads, per-batch lengths, zero lengths, states in place. SPDX-License-Identifier:
+ * Apache-2.0 */
 #include "kit/kda.h"
 #include "ref/ref.h"
 
@@ -11,7 +12,8 @@ typedef struct flash {
 
 static const float **pointers(const data *d, int which) {
   const float **p = mem_heap(Z(d->n) * sizeof *p);
-  for (int64_t i = 0; i < d->n; i++) p[i] = which == 0 ? d->s[i].q : which == 1 ? d->s[i].k : d->s[i].v;
+  for (int64_t i = 0; i < d->n; i++)
+    p[i] = which == 0 ? d->s[i].q : which == 1 ? d->s[i].k : d->s[i].v;
   return p;
 }
 
@@ -96,14 +98,16 @@ static void check(flash *f, rd_context *cx, const kda_ref *w, bool in_place) {
 static void check_reference(const flash *f) {
   int64_t n = rdr_elements(&f->out.t), ns = rdr_elements(&f->fin.t);
   double *out = db(n), *fin = db(ns), *mine = db(n);
-  CK(rdr_flash_kda(RDR_C1 | RDR_ROUND, &f->p, f->cu.b ? &f->cu.t : NULL, out, fin) == 0, "out of memory");
+  CK(rdr_flash_kda(RDR_C1 | RDR_ROUND, &f->p, f->cu.b ? &f->cu.t : NULL, out, fin) == 0,
+     "out of memory");
   rdr_dense(&f->out.t, mine);
   float *x = fl(n), *y = fl(n);
   for (int64_t i = 0; i < n; i++) x[i] = (float)mine[i], y[i] = (float)out[i];
   ck_bits("out against the specification's operator", x, y, n);
 }
 
-static void layouts(int64_t Hk, int64_t Hv, int64_t B, const int64_t *len, int64_t S, rd_problem p) {
+static void layouts(int64_t Hk, int64_t Hv, int64_t B, const int64_t *len, int64_t S,
+                    rd_problem p) {
   (void)Hk;
   size_t mark = mem_mark();
   rd_context *cx = cx_get(0, 2, EX_POOL);
@@ -112,13 +116,14 @@ static void layouts(int64_t Hk, int64_t Hv, int64_t B, const int64_t *len, int64
   bool equal = S == 0;
   for (int64_t b = 1; b < B; b++) equal = equal && len[b] == len[0];
   for (int l = RD_BSND; l <= RD_TND; l++)
-    for (int how = 0; how < 4; how++) { /* no metadata; of full lengths; of i32 and i64 prefix sums */
+    for (int how = 0; how < 4;
+         how++) { /* no metadata; of full lengths; of i32 and i64 prefix sums */
       bool lengths = how >= 2;
       if (!lengths && l == RD_TND && (B != 1 || how == 1)) continue;
       if (!lengths && l != RD_TND && !equal) continue;
       size_t inner = mem_mark();
-      pt_note("%s Hv=%lld B=%lld len0=%lld metadata %d", kda_layout_name((rd_layout_qkv)l), (long long)Hv, (long long)B,
-              (long long)len[0], how);
+      pt_note("%s Hv=%lld B=%lld len0=%lld metadata %d", kda_layout_name((rd_layout_qkv)l),
+              (long long)Hv, (long long)B, (long long)len[0], how);
       flash f = make(d, (rd_layout_qkv)l, S);
       if (how) schedule(&f, cx, how == 2 ? RD_I32 : how == 3 ? RD_I64 : RD_ABSENT);
       check(&f, cx, &w, how == 3);
@@ -202,7 +207,8 @@ static void warm_calls(void) {
   check(&f, cx, &w, false);
   int64_t before = cx_allocations;
   CK_OK(cx, rd_flash_kda(cx, &f.p));
-  CK(cx_allocations == before, "a warm call allocates %lld times", (long long)(cx_allocations - before));
+  CK(cx_allocations == before, "a warm call allocates %lld times",
+     (long long)(cx_allocations - before));
   rd_context_destroy(cx);
 }
 

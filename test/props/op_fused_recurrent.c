@@ -1,15 +1,15 @@
 /* fused_recurrent_kda: a snapshot after every token, where the indices say; start slots by accepted
- * counts; f32 and bf16 pools (the running state stays f32, each snapshot is rounded once); other slots
- * keep their bytes. SPDX-License-Identifier: Apache-2.0 */
+ * counts; f32 and bf16 pools (the running state stays f32, each snapshot is rounded once); other
+ * slots keep their bytes. SPDX-License-Identifier: Apache-2.0 */
 #include "kit/kda.h"
 #include "ref/ref.h"
 
 typedef struct setup {
   rd_layout_qkv layout;
   rd_dtype type;
-  int64_t R;                /* 0: the number of tokens */
-  const int32_t *indices;   /* NULL: absent */
-  const int32_t *accepted;  /* NULL: absent */
+  int64_t R;               /* 0: the number of tokens */
+  const int32_t *indices;  /* NULL: absent */
+  const int32_t *accepted; /* NULL: absent */
 } setup;
 
 static void run(const data *d, const setup *s) {
@@ -24,7 +24,8 @@ static void run(const data *d, const setup *s) {
   for (int64_t i = 0; i < R * n; i++) all[i] = dt_round(s->type, (float)(0.3 * rng_normal()));
   for (int64_t r = 0; r < R; r++) pool_put(pl, r, all + r * n);
   tb mixed = kda_mixed(&x), beta = kda_beta(&x, true), g = kda_g(&x), A = kda_weights(d->A, N, 0),
-     dt = kda_weights(d->dt, N, KDA_D), out = kda_tensor(&x, RD_BF16, N, KDA_D), cu = {0}, idx = {0}, acc = {0};
+     dt = kda_weights(d->dt, N, KDA_D), out = kda_tensor(&x, RD_BF16, N, KDA_D), cu = {0},
+     idx = {0}, acc = {0};
   rd_fused_recurrent_kda_params o;
   rd_fused_recurrent_kda_init(&o);
   o.mixedqkv = mixed.t;
@@ -39,7 +40,8 @@ static void run(const data *d, const setup *s) {
   if (s->indices) idx = tb_i32(tokens, s->indices), o.ssm_state_indices = idx.t;
   if (s->accepted) acc = tb_i32(d->n, s->accepted), o.num_accepted_tokens = acc.t;
   o.out = out.t;
-  double *ref_state = db(R * n), *ref_out = db(rdr_elements(&out.t)), *dense = db(rdr_elements(&out.t));
+  double *ref_state = db(R * n), *ref_out = db(rdr_elements(&out.t)),
+         *dense = db(rdr_elements(&out.t));
   CK(rdr_fused_recurrent_kda(RDR_C1 | RDR_ROUND, &o, ref_state, ref_out) == 0, "out of memory");
   void *before = blk_copy(pl->t.b);
   if (!CK_OK(cx, rd_fused_recurrent_kda(cx, &o))) return;
@@ -98,7 +100,8 @@ static void drawn_slots(void) {
 }
 
 static void accepted_counts(void) {
-  static const int32_t idx[] = {11, 3, 0, 7, 9, 2}, acc[] = {3, 2}, none[] = {0, 1}, three[] = {1, 0, 2};
+  static const int32_t idx[] = {11, 3, 0, 7, 9, 2}, acc[] = {3, 2}, none[] = {0, 1},
+                       three[] = {1, 0, 2};
   each_layout(2, 2, (int64_t[]){3, 3}, (setup){.R = 12, .indices = idx, .accepted = acc});
   each_layout(2, 2, (int64_t[]){3, 3}, (setup){.R = 6, .accepted = none});
   each_layout(1, 3, (int64_t[]){1, 3, 2}, (setup){.R = 12, .indices = idx, .accepted = three});

@@ -1,5 +1,5 @@
-/* fused_recurrent_kda_replayssm and commit_recurrent_kda_replayssm: the bits of C1 in every layout, the
- * double oracle within 0.005 + 0.005|r|, records, suffixes, checkpoint, block_num, accepted 0.
+/* fused_recurrent_kda_replayssm and commit_recurrent_kda_replayssm: the bits of C1 in every layout,
+ * the double oracle within 0.005 + 0.005|r|, records, suffixes, checkpoint, block_num, accepted 0.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kit/kda.h"
 #include "ref/ref.h"
@@ -84,7 +84,8 @@ static void check_reference(const verify *v) {
   int64_t n = rdr_elements(&v->out.t), nr = rdr_elements(&v->u.t);
   double *out = db(n), *u = db(nr), *k = db(nr), *a = db(nr), *mine = db(n);
   for (int64_t i = 0; i < nr; i++) u[i] = k[i] = a[i] = NAN;
-  CK(rdr_fused_recurrent_kda_replayssm(RDR_C1 | RDR_ROUND, &v->p, out, u, k, a) == 0, "out of memory");
+  CK(rdr_fused_recurrent_kda_replayssm(RDR_C1 | RDR_ROUND, &v->p, out, u, k, a) == 0,
+     "out of memory");
   rdr_dense(&v->out.t, mine);
   float *x = fl(n), *y = fl(n);
   for (int64_t i = 0; i < n; i++) x[i] = (float)mine[i], y[i] = (float)out[i];
@@ -223,7 +224,8 @@ static void warm_calls(void) {
   CK_OK(cx, rd_fused_recurrent_kda_replayssm(cx, &v.p));
   int64_t before = cx_allocations;
   CK_OK(cx, rd_fused_recurrent_kda_replayssm(cx, &v.p));
-  CK(cx_allocations == before, "a warm call allocates %lld times", (long long)(cx_allocations - before));
+  CK(cx_allocations == before, "a warm call allocates %lld times",
+     (long long)(cx_allocations - before));
   kda_ref w = kda_expect(d);
   check_verify(&v, &w);
   rd_context_destroy(cx);

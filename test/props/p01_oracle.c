@@ -13,10 +13,11 @@ typedef struct gate_kind {
   rd_gate_axis axis;
 } gate_kind;
 static const gate_kind gates[] = {
-    {RD_GATE_NONE, RD_PER_HEAD},           {RD_GATE_LOG, RD_PER_HEAD},      {RD_GATE_LOG, RD_PER_CHANNEL},
-    {RD_GATE_LOWER_BOUND, RD_PER_HEAD},    {RD_GATE_LOWER_BOUND, RD_PER_CHANNEL},
-    {RD_GATE_SOFTPLUS, RD_PER_HEAD},       {RD_GATE_SOFTPLUS, RD_PER_CHANNEL},
-    {RD_GATE_DECAY, RD_PER_HEAD},          {RD_GATE_DECAY, RD_PER_CHANNEL},
+    {RD_GATE_NONE, RD_PER_HEAD},           {RD_GATE_LOG, RD_PER_HEAD},
+    {RD_GATE_LOG, RD_PER_CHANNEL},         {RD_GATE_LOWER_BOUND, RD_PER_HEAD},
+    {RD_GATE_LOWER_BOUND, RD_PER_CHANNEL}, {RD_GATE_SOFTPLUS, RD_PER_HEAD},
+    {RD_GATE_SOFTPLUS, RD_PER_CHANNEL},    {RD_GATE_DECAY, RD_PER_HEAD},
+    {RD_GATE_DECAY, RD_PER_CHANNEL},
 };
 
 static void one(rd_problem p, int64_t B, const int64_t *len, bool oracle) {
@@ -27,7 +28,8 @@ static void one(rd_problem p, int64_t B, const int64_t *len, bool oracle) {
 }
 
 static void verbs_by_gates_by_shapes(void) {
-  static const int64_t heads[][2] = {{2, 2}, {2, 4}, {1, 3}}, kv[][2] = {{64, 32}, {32, 48}, {16, 64}};
+  static const int64_t heads[][2] = {{2, 2}, {2, 4}, {1, 3}},
+                       kv[][2] = {{64, 32}, {32, 48}, {16, 64}};
   static const int64_t len[3] = {5, 2, 4};
   for (size_t g = 0; g < PT_LEN(gates); g++)
     for (size_t h = 0; h < PT_LEN(heads); h++)
@@ -44,7 +46,8 @@ static void verbs_by_gates_by_shapes(void) {
 }
 
 static void every_length(const gate_kind *g, bool all) {
-  static const int64_t edges[] = {1, 2, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 191, 192, 193, 200};
+  static const int64_t edges[] = {1,  2,  15,  16,  17,  31,  32,  33,  63,
+                                  64, 65, 127, 128, 129, 191, 192, 193, 200};
   rd_problem p = pb_default();
   p.gate = g->gate;
   p.gate_axis = g->axis;

@@ -7,8 +7,8 @@
 typedef enum verb { PREFILL_INPLACE, PREFILL_TO_OTHER, DECODE } verb;
 
 /* Runs sequences [t0,t1) of all data on the pool, in place or over another pool and back. */
-static void advance(rd_context *cx, const data *d, pool *pl, pool *other, const int64_t *t0, const int64_t *t1,
-                    verb how, float **out) {
+static void advance(rd_context *cx, const data *d, pool *pl, pool *other, const int64_t *t0,
+                    const int64_t *t1, verb how, float **out) {
   piece *pc = mem_heap(Z(d->n) * sizeof *pc);
   for (int64_t i = 0; i < d->n; i++) pc[i] = (piece){i, t0[i], t1[i] - t0[i]};
   call *c = call_make(d, pc, d->n, NULL);
@@ -27,7 +27,8 @@ static void advance(rd_context *cx, const data *d, pool *pl, pool *other, const 
   }
 }
 
-static result in_pieces(rd_context *cx, const data *d, int64_t (*cut)(int64_t at, int64_t len), int how) {
+static result in_pieces(rd_context *cx, const data *d, int64_t (*cut)(int64_t at, int64_t len),
+                        int how) {
   result r = {mem_heap(Z(d->n) * sizeof(float *)), mem_heap(Z(d->n) * sizeof(float *))};
   pool *pl = pool_make(&d->p, d->n, 0), *other = pool_make(&d->p, d->n, 0);
   int64_t *t0 = mem_heap(Z(d->n) * sizeof *t0), *t1 = mem_heap(Z(d->n) * sizeof *t1);
@@ -97,7 +98,9 @@ static void drawn_many(void) { drawn(400, 150); }
 
 /* Every cut of one sequence in two. */
 static int64_t cut_at;
-static int64_t at_cut(int64_t at, int64_t left) { return at == 0 && cut_at > 0 && cut_at < left ? cut_at : left; }
+static int64_t at_cut(int64_t at, int64_t left) {
+  return at == 0 && cut_at > 0 && cut_at < left ? cut_at : left;
+}
 
 static void every_cut(void) {
   rd_problem p = pb_default();

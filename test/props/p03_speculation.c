@@ -114,7 +114,8 @@ static void drawn_many(void) {
   }
 }
 
-/* A checkpoint with -0, denormals, infinities and NaN: commit 0 and a zero length keep raw bytes. */
+/* A checkpoint with -0, denormals, infinities and NaN: commit 0 and a zero length keep raw bytes.
+ */
 static void odd_bytes(void) {
   rd_problem p = pb_default();
   int64_t len[2] = {3, 0};

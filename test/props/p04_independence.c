@@ -1,5 +1,6 @@
 /* P4 (E4): sequences, heads and pad rows do not see each other: permuting, adding or removing them,
- * changing layout, padding, slots or capacity leaves the bits of the others. SPDX-License-Identifier: Apache-2.0 */
+ * changing layout, padding, slots or capacity leaves the bits of the others.
+ * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
 #include "kit/kit.h"
@@ -17,7 +18,8 @@ typedef struct alone {
 static alone run_alone(rd_context *cx, const data *d, int64_t s) {
   const rd_problem *p = &d->p;
   int64_t T = d->s[s].len, G = d->G ? d->G : 1;
-  alone r = {fl(T * p->Hv * p->V), fl(data_state_n(d)), fl(T * p->Hv * p->V), fl(T * p->Hk * p->K), fl(T * p->Hv * G)};
+  alone r = {fl(T * p->Hv * p->V), fl(data_state_n(d)), fl(T * p->Hv * p->V), fl(T * p->Hk * p->K),
+             fl(T * p->Hv * G)};
   piece pc = {s, 0, T};
   call *c = call_make(d, &pc, 1, NULL);
   pool *from = pool_make(p, 1, 0), *to = pool_make(p, 1, 0);
@@ -112,9 +114,11 @@ static void crowds_some(void) { crowds(60, 6); }
 static void crowds_many(void) { crowds(600, 10); }
 
 /* dst head h of every per-head array := src head map[h]. */
-static void take_heads(float *dst, const float *src, int64_t rows, int64_t Hd, int64_t Hs, int64_t n, const int64_t *map) {
+static void take_heads(float *dst, const float *src, int64_t rows, int64_t Hd, int64_t Hs,
+                       int64_t n, const int64_t *map) {
   for (int64_t r = 0; r < rows; r++)
-    for (int64_t h = 0; h < Hd; h++) memcpy(dst + (r * Hd + h) * n, src + (r * Hs + map[h]) * n, Z(n) * sizeof(float));
+    for (int64_t h = 0; h < Hd; h++)
+      memcpy(dst + (r * Hd + h) * n, src + (r * Hs + map[h]) * n, Z(n) * sizeof(float));
 }
 
 /* The problem with a subset (in any order) of key-head groups. */
@@ -122,7 +126,8 @@ static data *with_groups(const data *d, int64_t groups, const int64_t *g) {
   const rd_problem *p = &d->p;
   int64_t ratio = p->Hv / p->Hk, hv[16], G = d->G ? d->G : 1;
   for (int64_t h = 0; h < groups * ratio; h++)
-    hv[h] = p->head_map == RD_HEADS_GROUPED ? g[h / ratio] * ratio + h % ratio : h / groups * p->Hk + g[h % groups];
+    hv[h] = p->head_map == RD_HEADS_GROUPED ? g[h / ratio] * ratio + h % ratio
+                                            : h / groups * p->Hk + g[h % groups];
   data *e = mem_heap(sizeof *e);
   *e = *d;
   e->p.Hk = groups;
@@ -166,10 +171,12 @@ static void heads(void) {
     static const int64_t pick[][3] = {{2, 0, 1}, {1, 0, 0}, {2, 0, 0}}, count[] = {3, 2, 1};
     int which = i % 3;
     data *e = with_groups(d, count[which], pick[which]);
-    result all = run_prefill_all(cx_get(0, 2, EX_POOL), d, NULL), got = run_prefill_all(cx_get(0, 2, EX_POOL), e, NULL);
+    result all = run_prefill_all(cx_get(0, 2, EX_POOL), d, NULL),
+           got = run_prefill_all(cx_get(0, 2, EX_POOL), e, NULL);
     int64_t hv[16], H = e->p.Hv, c = count[which];
     for (int64_t h = 0; h < H; h++)
-      hv[h] = p.head_map == RD_HEADS_GROUPED ? pick[which][h / ratio] * ratio + h % ratio : h / c * 3 + pick[which][h % c];
+      hv[h] = p.head_map == RD_HEADS_GROUPED ? pick[which][h / ratio] * ratio + h % ratio
+                                             : h / c * 3 + pick[which][h % c];
     result want = {mem_heap(2 * sizeof(float *)), mem_heap(2 * sizeof(float *))};
     for (int s = 0; s < 2; s++) {
       want.out[s] = fl(len[s] * H * p.V);
@@ -220,9 +227,9 @@ static void gdn_is_constant_kda(void) {
 
 int main(int argc, char **argv) {
   static const pt_case cases[] = {
-      {"crowds_few", crowds_few, PT_QUICK},   {"heads", heads, PT_QUICK},
-      {"head_maps", head_maps, PT_QUICK},     {"gdn_is_constant_kda", gdn_is_constant_kda, PT_QUICK},
-      {"crowds_some", crowds_some, PT_STD},   {"crowds_many", crowds_many, PT_FULL},
+      {"crowds_few", crowds_few, PT_QUICK}, {"heads", heads, PT_QUICK},
+      {"head_maps", head_maps, PT_QUICK},   {"gdn_is_constant_kda", gdn_is_constant_kda, PT_QUICK},
+      {"crowds_some", crowds_some, PT_STD}, {"crowds_many", crowds_many, PT_FULL},
   };
   return pt_main(argc, argv, "p04_independence", cases, PT_LEN(cases));
 }

@@ -1,5 +1,5 @@
-/* P5: changing any input of later tokens, or their number, never changes earlier outputs or records.
- * SPDX-License-Identifier: Apache-2.0 */
+/* P5: changing any input of later tokens, or their number, never changes earlier outputs or
+ * records. SPDX-License-Identifier: Apache-2.0 */
 #include "kit/kit.h"
 
 typedef struct seen {

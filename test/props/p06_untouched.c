@@ -1,6 +1,6 @@
-/* P6: bytes that must not change do not. Inputs and index arrays lie in read-only pages in every test
- * of this directory, and rows without a token, record suffixes and gaps are checked after every call;
- * here are the slots. SPDX-License-Identifier: Apache-2.0 */
+/* P6: bytes that must not change do not. Inputs and index arrays lie in read-only pages in every
+ * test of this directory, and rows without a token, record suffixes and gaps are checked after
+ * every call; here are the slots. SPDX-License-Identifier: Apache-2.0 */
 #include "kit/kit.h"
 
 enum { B = 4, SLOTS = 9 };
@@ -22,7 +22,8 @@ static fixture setup(rd_problem p) {
   pb_describe(&p, s, sizeof s);
   pt_note("%s", s);
   static const int64_t len[B] = {5, 3, 2, 0};
-  fixture f = {.cx = cx_get(0, 2, EX_POOL), .d = data_make(&p, B, len), .pl = pool_make(&p, SLOTS, 11)};
+  fixture f = {
+      .cx = cx_get(0, 2, EX_POOL), .d = data_make(&p, B, len), .pl = pool_make(&p, SLOTS, 11)};
   piece pc[B] = {{0, 0, 5}, {1, 0, 3}, {-1, 0, 2}, {3, 0, 0}};
   f.c = call_make(f.d, pc, B, NULL);
   for (int i = 0; i < B; i++) {
@@ -36,7 +37,8 @@ static fixture setup(rd_problem p) {
   return f;
 }
 
-static void in_slot(const char *what, const fixture *f, const pool *pl, int32_t slot, const float *want) {
+static void in_slot(const char *what, const fixture *f, const pool *pl, int32_t slot,
+                    const float *want) {
   float *S = fl(data_state_n(f->d));
   pool_get(pl, slot, S);
   ck_bits(what, S, want, data_state_n(f->d));
@@ -223,9 +225,9 @@ static void c_commit(void) { each(commit_slots); }
 
 int main(int argc, char **argv) {
   static const pt_case cases[] = {
-      {"decode_in_place", c_decode, PT_QUICK},       {"separate_read_and_write", c_separate, PT_QUICK},
-      {"shared_reader", c_shared, PT_QUICK},         {"pads_on_one_side", c_pads, PT_QUICK},
-      {"absent_pools", c_absent, PT_QUICK},          {"snapshots", c_snapshots, PT_QUICK},
+      {"decode_in_place", c_decode, PT_QUICK}, {"separate_read_and_write", c_separate, PT_QUICK},
+      {"shared_reader", c_shared, PT_QUICK},   {"pads_on_one_side", c_pads, PT_QUICK},
+      {"absent_pools", c_absent, PT_QUICK},    {"snapshots", c_snapshots, PT_QUICK},
       {"commit_slots", c_commit, PT_QUICK},
   };
   return pt_main(argc, argv, "p06_untouched", cases, PT_LEN(cases));

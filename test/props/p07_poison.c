@@ -1,6 +1,6 @@
 /* P7: NaN in everything unused never reaches a result (every test of this directory fills unused
- * inputs, outputs, stale slots and fresh workspace with NaN); a NaN in a used input spreads exactly as
- * docs/NUMERICS.md says. SPDX-License-Identifier: Apache-2.0 */
+ * inputs, outputs, stale slots and fresh workspace with NaN); a NaN in a used input spreads exactly
+ * as docs/NUMERICS.md says. SPDX-License-Identifier: Apache-2.0 */
 #include "kit/kit.h"
 
 enum { T = 6, SEQ = 3 };
@@ -39,12 +39,24 @@ static void plant(data *d, const planted *x) {
   const rd_problem *p = &d->p;
   seqdata *s = &d->s[x->s];
   switch (x->w) {
-    case IN_V: s->v[(x->t * p->Hv + x->hv) * p->V + x->row] = NAN; break;
-    case IN_STATE: s->S0[(x->hv * p->V + x->row) * p->K + x->ch] = NAN; break;
-    case IN_K: s->k[(x->t * p->Hk + x->hk) * p->K + x->ch] = NAN; break;
-    case IN_Q: s->q[(x->t * p->Hk + x->hk) * p->K + x->ch] = NAN; break;
-    case IN_G: s->g[(x->t * p->Hv + x->hv) * d->G + (d->G == 1 ? 0 : x->ch)] = NAN; break;
-    case IN_BETA: s->beta[x->t * p->Hv + x->hv] = NAN; break;
+  case IN_V:
+    s->v[(x->t * p->Hv + x->hv) * p->V + x->row] = NAN;
+    break;
+  case IN_STATE:
+    s->S0[(x->hv * p->V + x->row) * p->K + x->ch] = NAN;
+    break;
+  case IN_K:
+    s->k[(x->t * p->Hk + x->hk) * p->K + x->ch] = NAN;
+    break;
+  case IN_Q:
+    s->q[(x->t * p->Hk + x->hk) * p->K + x->ch] = NAN;
+    break;
+  case IN_G:
+    s->g[(x->t * p->Hv + x->hv) * d->G + (d->G == 1 ? 0 : x->ch)] = NAN;
+    break;
+  case IN_BETA:
+    s->beta[x->t * p->Hv + x->hv] = NAN;
+    break;
   }
 }
 
@@ -52,9 +64,12 @@ static bool head_hit(const rd_problem *p, const planted *x, int64_t hv) {
   return x->w == IN_K || x->w == IN_Q ? hk_of(p, hv) == x->hk : hv == x->hv;
 }
 
-static bool row_hit(const planted *x, int64_t row) { return (x->w != IN_V && x->w != IN_STATE) || row == x->row; }
+static bool row_hit(const planted *x, int64_t row) {
+  return (x->w != IN_V && x->w != IN_STATE) || row == x->row;
+}
 
-static bool out_hit(const rd_problem *p, const planted *x, int64_t s, int64_t t, int64_t hv, int64_t row) {
+static bool out_hit(const rd_problem *p, const planted *x, int64_t s, int64_t t, int64_t hv,
+                    int64_t row) {
   bool when = x->w == IN_STATE || (x->w == IN_Q ? t == x->t : t >= x->t);
   return s == x->s && when && head_hit(p, x, hv) && row_hit(x, row);
 }
@@ -82,10 +97,15 @@ static void spreads(where w, int worlds) {
     data *d = data_make(&p, SEQ, len);
     bool decode = rng_int(0, 1);
     ran want = run(d, decode);
-    planted x = {w, rng_int(0, SEQ - 1), rng_int(0, T - 2), rng_int(0, p.Hk - 1), rng_int(0, p.Hv - 1),
-                 rng_int(0, p.V - 1), rng_int(0, p.K - 1)};
-    pt_note("%s NaN in input %d of sequence %lld token %lld head %lld", s, (int)w, (long long)x.s, (long long)x.t,
-            (long long)x.hv);
+    planted x = {w,
+                 rng_int(0, SEQ - 1),
+                 rng_int(0, T - 2),
+                 rng_int(0, p.Hk - 1),
+                 rng_int(0, p.Hv - 1),
+                 rng_int(0, p.V - 1),
+                 rng_int(0, p.K - 1)};
+    pt_note("%s NaN in input %d of sequence %lld token %lld head %lld", s, (int)w, (long long)x.s,
+            (long long)x.t, (long long)x.hv);
     expect(d, &x, &want);
     plant(d, &x);
     ran got = run(d, decode);
@@ -162,10 +182,14 @@ static void infinities(void) {
 
 int main(int argc, char **argv) {
   static const pt_case cases[] = {
-      {"nan_in_v", nan_in_v, PT_QUICK},       {"nan_in_state", nan_in_state, PT_QUICK},
-      {"nan_in_k", nan_in_k, PT_QUICK},       {"nan_in_g", nan_in_g, PT_QUICK},
-      {"nan_in_beta", nan_in_beta, PT_QUICK}, {"nan_in_q", nan_in_q, PT_QUICK},
-      {"nan_in_weights", nan_in_weights, PT_QUICK}, {"infinities", infinities, PT_QUICK},
+      {"nan_in_v", nan_in_v, PT_QUICK},
+      {"nan_in_state", nan_in_state, PT_QUICK},
+      {"nan_in_k", nan_in_k, PT_QUICK},
+      {"nan_in_g", nan_in_g, PT_QUICK},
+      {"nan_in_beta", nan_in_beta, PT_QUICK},
+      {"nan_in_q", nan_in_q, PT_QUICK},
+      {"nan_in_weights", nan_in_weights, PT_QUICK},
+      {"infinities", infinities, PT_QUICK},
   };
   return pt_main(argc, argv, "p07_poison", cases, PT_LEN(cases));
 }

@@ -24,10 +24,10 @@ static void bounds(const world *w, bool double_too) {
       double *S = db_from(d->s[i].S0, ns), *out = db(n), z = world_abs(d, T);
       double b = 6e-6 * sqrt(fmax(1, (double)T / 256)) + (mode ? 6e-8 * (double)T : 0);
       orc_run(d, i, 0, T, mode ? ORC_DOUBLE : ORC_FED, S, out, NULL, NULL, NULL);
-      ck_close(mode ? "out against all-double" : "out against double fed C1's operands", w->w[i].out, out, T, p->Hv,
-               p->V, b, z, RD_F32);
-      ck_close(mode ? "state against all-double" : "state against double fed C1's operands", w->w[i].S, S, 1, p->Hv,
-               p->V * p->K, b, z, RD_F32);
+      ck_close(mode ? "out against all-double" : "out against double fed C1's operands",
+               w->w[i].out, out, T, p->Hv, p->V, b, z, RD_F32);
+      ck_close(mode ? "state against all-double" : "state against double fed C1's operands",
+               w->w[i].S, S, 1, p->Hv, p->V * p->K, b, z, RD_F32);
     }
   }
 }
@@ -105,7 +105,8 @@ static void correlated_8192(void) {
 static void correlated_full(void) { correlated((int64_t[]){1024, 4096, 8192}, 3); }
 
 static void strong_gates(void) {
-  static const double gate[] = {-1e-8, -5, -20, -80, -100, -103.9, -104, -105, -110, -2661, -1e4, -INFINITY, 0.5};
+  static const double gate[] = {-1e-8, -5,   -20,   -80,  -100,      -103.9, -104,
+                                -105,  -110, -2661, -1e4, -INFINITY, 0.5};
   for (size_t i = 0; i < PT_LEN(gate); i++)
     for (int axis = RD_PER_HEAD; axis <= RD_PER_CHANNEL; axis++) {
       pt_note("log gate %g axis %d", gate[i], axis);
@@ -182,7 +183,8 @@ static void raw_gates(void) {
       data *d = data_make(&p, 1, &T);
       set(d->A, p.Hv, A[i]);
       set(d->dt, p.Hv * p.K, 0);
-      for (int64_t j = 0; j < T * p.Hv * p.K; j++) d->s[0].g[j] = (float)x[rng_int(0, PT_LEN(x) - 1)];
+      for (int64_t j = 0; j < T * p.Hv * p.K; j++)
+        d->s[0].g[j] = (float)x[rng_int(0, PT_LEN(x) - 1)];
       check(d, false);
       double *S = db_from(d->s[0].S0, data_state_n(d)), *a = db(T * p.Hv * p.K);
       orc_run(d, 0, 0, T, ORC_DOUBLE, S, NULL, NULL, NULL, a);
@@ -190,11 +192,13 @@ static void raw_gates(void) {
       c1_run(d, 0, 0, T, F, NULL, NULL, NULL, c1);
       for (int64_t j = 0; j < T * p.Hv * p.K; j++) {
         double z = log(a[j]), g = (double)d->s[0].g[j];
-        bool cancels = A[i] > 87 && g < -80; /* exp(A_log) softplus outside f32: only the limits count */
+        bool cancels =
+            A[i] > 87 && g < -80; /* exp(A_log) softplus outside f32: only the limits count */
         double tol = 4e-7 * (1 + fabs(z < -110 ? -110 : z)) * fmax(a[j], 1e-38) + 0x1p-149;
         if (!cancels && !(fabs((double)c1[j] - a[j]) <= tol))
           pt_fail("decay of raw %g: got %.9g, want %.9g", g, (double)c1[j], a[j]);
-        if (A[i] >= 0 && g <= -200 && c1[j] != 1.0f) pt_fail("raw -200 leaves decay %.9g", (double)c1[j]);
+        if (A[i] >= 0 && g <= -200 && c1[j] != 1.0f)
+          pt_fail("raw -200 leaves decay %.9g", (double)c1[j]);
       }
       mem_release(mark);
     }
@@ -244,7 +248,9 @@ static void functions(void) {
       float x = (float)rng_uniform(f == 0 ? -87 : -80, 80);
       double y = (double)x;
       got[i] = f == 0 ? c1_exp(x) : f == 1 ? c1_sigmoid(x) : c1_softplus(x);
-      want[i] = f == 0 ? exp(y) : f == 1 ? 1 / (1 + exp(-y)) : (y > 0 ? y + log1p(exp(-y)) : log1p(exp(y)));
+      want[i] = f == 0   ? exp(y)
+                : f == 1 ? 1 / (1 + exp(-y))
+                         : (y > 0 ? y + log1p(exp(-y)) : log1p(exp(y)));
       worst = fmax(worst, fabs((double)got[i] - want[i]) / want[i]);
     }
     CK(worst < 3e-7, "function %d: relative error %.3g", f, worst);

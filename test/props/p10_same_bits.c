@@ -1,5 +1,5 @@
-/* P10 (E4): the same bits for every thread count, executor, instruction set and repetition, under any
- * floating-point environment of caller or executor, and with contexts running at once.
+/* P10 (E4): the same bits for every thread count, executor, instruction set and repetition, under
+ * any floating-point environment of caller or executor, and with contexts running at once.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <fenv.h>
 #include <pthread.h>
@@ -24,7 +24,8 @@ static void everywhere(const data *d) {
         /* every instruction set with every executor; every thread count with the best */
         if (i < n - 1 && t != 2) continue;
         size_t mark = mem_mark();
-        pt_note("%s | %s, %d threads, executor %d", s, rd_isa_name((rd_isa)isa[i]), threads[t], kind);
+        pt_note("%s | %s, %d threads, executor %d", s, rd_isa_name((rd_isa)isa[i]), threads[t],
+                kind);
         rd_context *cx = cx_get(isa[i], threads[t], (ex_kind)kind);
         world_prefill(w, cx, NULL);
         world_decode(w, cx, NULL);
@@ -91,7 +92,8 @@ typedef struct prepared {
 } prepared;
 
 static prepared prepare(rd_context *cx, const data *d) {
-  prepared r = {.c = call_all(d, NULL), .from = pool_make(&d->p, d->n, 0), .to = pool_make(&d->p, d->n, 0)};
+  prepared r = {
+      .c = call_all(d, NULL), .from = pool_make(&d->p, d->n, 0), .to = pool_make(&d->p, d->n, 0)};
   for (int64_t i = 0; i < d->n; i++) pool_put(r.from, i, d->s[i].S0);
   r.a = pool_view(r.from, d->n, NULL);
   r.b = pool_view(r.to, d->n, NULL);
@@ -224,7 +226,8 @@ static void warm_calls_allocate_nothing(void) {
       CK_OK(cx, rd_verify(cx, x.plan, &x.c->seq, &x.c->act, &x.a, &r->r));
       CK_OK(cx, rd_commit(cx, x.plan, &r->r, &acc, &x.a));
       CK_OK(cx, rd_decode(cx, x.plan, &x.c->seq, &x.c->act, &x.a, NULL, NULL));
-      CK(cx_allocations == before, "%lld allocations by a planned context", (long long)(cx_allocations - before));
+      CK(cx_allocations == before, "%lld allocations by a planned context",
+         (long long)(cx_allocations - before));
       float got = 1, want = 1;
       ck_bits("(teeth need a comparison)", &got, &want, 1);
       rd_plan_destroy(x.plan);

@@ -1,6 +1,6 @@
-/* P11: thousands of rounds of verify and commit with drawn lengths and accepted counts. FP32 records:
- * the bits of plain decoding, by two calls and by the folded verb. f16 records: within 1e-3 of it,
- * without growth. SPDX-License-Identifier: Apache-2.0 */
+/* P11: thousands of rounds of verify and commit with drawn lengths and accepted counts. FP32
+ * records: the bits of plain decoding, by two calls and by the folded verb. f16 records: within
+ * 1e-3 of it, without growth. SPDX-License-Identifier: Apache-2.0 */
 #include "kit/kit.h"
 
 enum { B = 3, LONGEST = 8 };
@@ -10,7 +10,8 @@ typedef struct kind {
   rd_gate gate;
   rd_gate_axis axis;
 } kind;
-static const kind kda = {2, 2, RD_GATE_LOWER_BOUND, RD_PER_CHANNEL}, gdn = {2, 4, RD_GATE_LOG, RD_PER_HEAD};
+static const kind kda = {2, 2, RD_GATE_LOWER_BOUND, RD_PER_CHANNEL},
+                  gdn = {2, 4, RD_GATE_LOG, RD_PER_HEAD};
 
 static rd_problem problem(const kind *k) {
   rd_problem p = pb_default();
@@ -120,7 +121,8 @@ static void f16(const kind *k, int rounds) {
     }
     mem_release(mark);
   }
-  CK(half[1] <= 1.5 * half[0], "error grows: %.3g in the first half, %.3g in the second", half[0], half[1]);
+  CK(half[1] <= 1.5 * half[0], "error grows: %.3g in the first half, %.3g in the second", half[0],
+     half[1]);
 }
 
 static int rounds(void) { return pt_level == PT_FULL ? 2048 : pt_level == PT_STD ? 256 : 12; }
@@ -133,8 +135,9 @@ static void gdn_f16(void) { f16(&gdn, rounds() < 256 ? 64 : rounds()); }
 
 int main(int argc, char **argv) {
   static const pt_case cases[] = {
-      {"kda_f32", kda_f32, PT_QUICK},       {"gdn_f32", gdn_f32, PT_QUICK}, {"kda_folded", kda_folded, PT_QUICK},
-      {"gdn_folded", gdn_folded, PT_QUICK}, {"kda_f16", kda_f16, PT_QUICK}, {"gdn_f16", gdn_f16, PT_QUICK},
+      {"kda_f32", kda_f32, PT_QUICK},       {"gdn_f32", gdn_f32, PT_QUICK},
+      {"kda_folded", kda_folded, PT_QUICK}, {"gdn_folded", gdn_folded, PT_QUICK},
+      {"kda_f16", kda_f16, PT_QUICK},       {"gdn_f16", gdn_f16, PT_QUICK},
   };
   return pt_main(argc, argv, "p11_drift", cases, PT_LEN(cases));
 }

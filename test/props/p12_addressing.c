@@ -1,5 +1,6 @@
 /* P12: 64-bit addressing: slots, batches and tokens beyond 2^31 elements and 2^32 bytes (sparse
- * mappings, few pages touched), long sequences, very many sequences. SPDX-License-Identifier: Apache-2.0 */
+ * mappings, few pages touched), long sequences, very many sequences. SPDX-License-Identifier:
+ * Apache-2.0 */
 #include <sys/mman.h>
 
 #include "kit/world.h"
@@ -11,7 +12,8 @@ typedef struct sparse {
 
 static sparse reserve(int64_t elements) {
   sparse s = {NULL, Z(elements) * sizeof(float)};
-  s.p = mmap(NULL, s.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  s.p = mmap(NULL, s.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+             0);
   if (s.p == MAP_FAILED) s.p = NULL;
   return s;
 }
@@ -57,7 +59,8 @@ static void far_slots(void) {
     call_out(c, 0, out);
     ck_bits("out", out, w->w[0].out, 5 * p.V);
   }
-  CK(S[stride] == 0 && S[n] == 0 && far[n] == 0 && far[-1] == 0, "neighbours of the slots were written");
+  CK(S[stride] == 0 && S[n] == 0 && far[n] == 0 && far[-1] == 0,
+     "neighbours of the slots were written");
   munmap(m.p, m.bytes);
 }
 
@@ -100,7 +103,8 @@ static void far_rows(bool tokens) {
     CK_OK(cx, rd_prefill(cx, plan, &c->seq, &c->act, &at, &at));
     float *S = fl(p.V * p.K);
     for (int x = 0; x < 2; x++)
-      ck_bits("far out", (float *)o.p + x * stride, tokens ? w->w[0].out + x * p.V : w->w[x].out, p.V);
+      ck_bits("far out", (float *)o.p + x * stride, tokens ? w->w[0].out + x * p.V : w->w[x].out,
+              p.V);
     for (int64_t b = 0; b < B; b++) {
       pool_get(pl, b, S);
       ck_bits("state", S, w->w[b].S, p.V * p.K);

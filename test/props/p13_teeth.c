@@ -1,6 +1,6 @@
 /* P13: the tests bite. One flipped record, decay, accepted count or weight is seen; each of the
- * toolkit's own detectors catches its planted defect. (Every comparison of the other families is also
- * run on a flipped expectation: --teeth.) SPDX-License-Identifier: Apache-2.0 */
+ * toolkit's own detectors catches its planted defect. (Every comparison of the other families is
+ * also run on a flipped expectation: --teeth.) SPDX-License-Identifier: Apache-2.0 */
 #include "kit/kit.h"
 
 enum { T = 5 };
@@ -75,8 +75,8 @@ static void flipped_weights(void) {
     seqdata s = d->s[0];
     e.s = &s;
     float **x[7] = {&e.A, &e.dt, &s.q, &s.k, &s.v, &s.beta, &s.g}, flipped;
-    int64_t n[7] = {p.Hv,         p.Hv * p.K,     T * p.Hk * p.K,    T * p.Hk * p.K,
-                    T * p.Hv * p.V, T * p.Hv, T * p.Hv * p.K};
+    int64_t n[7] = {p.Hv,           p.Hv * p.K, T * p.Hk * p.K, T * p.Hk * p.K,
+                    T * p.Hv * p.V, T * p.Hv,   T * p.Hv * p.K};
     *x[which] = fl_copy(*x[which], n[which]);
     float *at = &(*x[which])[rng_int(0, n[which] - 1)];
     flipped = *at * 1.01f;

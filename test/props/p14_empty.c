@@ -1,18 +1,19 @@
-/* P14: nothing to do is done correctly: no tokens, no sequences, empty sequences among others, empty
- * rows at the end, tensors without elements at null. SPDX-License-Identifier: Apache-2.0 */
+/* P14: nothing to do is done correctly: no tokens, no sequences, empty sequences among others,
+ * empty rows at the end, tensors without elements at null. SPDX-License-Identifier: Apache-2.0 */
 #include "kit/world.h"
 
 static void lengths(const int64_t *len, int64_t B) {
   for (int layout = RD_PADDED; layout <= RD_PACKED; layout++)
     for (int64_t extra = 0; extra <= 2; extra += 2)
       for (int gate = RD_GATE_NONE; gate <= RD_GATE_LOWER_BOUND; gate++) {
-        pt_note("lengths %lld %lld %lld layout %d extra %lld", (long long)len[0], (long long)len[B > 1],
-                (long long)len[B - 1], layout, (long long)extra);
+        pt_note("lengths %lld %lld %lld layout %d extra %lld", (long long)len[0],
+                (long long)len[B > 1], (long long)len[B - 1], layout, (long long)extra);
         size_t mark = mem_mark();
         rd_problem p = pb_default();
         p.gate = (rd_gate)gate;
         p.V = 24;
-        callopt o = {.layout = (rd_layout)layout, .extra_T = extra, .len_type = extra ? RD_I64 : RD_I32};
+        callopt o = {
+            .layout = (rd_layout)layout, .extra_T = extra, .len_type = extra ? RD_I64 : RD_I32};
         world_all(data_make(&p, B, len), cx_get(0, 2, EX_POOL), &o, false);
         mem_release(mark);
       }

@@ -1,5 +1,6 @@
 /* The canonical arithmetic, once more: written for the tests from docs/NUMERICS.md, so that two
- * independent readings of the document have to agree bit for bit. SPDX-License-Identifier: Apache-2.0
+ * independent readings of the document have to agree bit for bit. SPDX-License-Identifier:
+ * Apache-2.0
  *
  * Where the processor has FMA the functions are cloned for it (a library fmaf is many times slower;
  * the bits are the same). Sanitizer builds go without: ifuncs run before their runtime is up. */
@@ -25,7 +26,8 @@ INLINE float exp_c(float x) {
   float n = rintf(x * hex(0x3FB8AA3B));
   float r = fmaf(-n, hex(0x3F317200), x);
   r = fmaf(-n, hex(0x35BFBE8E), r);
-  static const uint32_t E[6] = {0x39506967, 0x3AB743CE, 0x3C088908, 0x3D2AA9C1, 0x3E2AAAAA, 0x3F000000};
+  static const uint32_t E[6] = {0x39506967, 0x3AB743CE, 0x3C088908,
+                                0x3D2AA9C1, 0x3E2AAAAA, 0x3F000000};
   float p = hex(E[0]);
   for (int i = 1; i < 6; i++) p = fmaf(p, r, hex(E[i]));
   p = fmaf(p, r * r, r + 1.0f);
@@ -35,7 +37,8 @@ INLINE float exp_c(float x) {
 INLINE float sig(float x) { return 1.0f / (1.0f + exp_c(-x)); }
 
 INLINE float softplus(float x) {
-  static const uint32_t L[6] = {0x3D9D89D9, 0x3DBA2E8C, 0x3DE38E39, 0x3E124925, 0x3E4CCCCD, 0x3EAAAAAB};
+  static const uint32_t L[6] = {0x3D9D89D9, 0x3DBA2E8C, 0x3DE38E39,
+                                0x3E124925, 0x3E4CCCCD, 0x3EAAAAAB};
   float z = exp_c(-fabsf(x)), s = z / (2.0f + z), w = s * s, p = hex(L[0]);
   for (int i = 1; i < 6; i++) p = fmaf(p, w, hex(L[i]));
   p = fmaf(p, w, 1.0f);
@@ -66,10 +69,14 @@ CLONES float c1_dot(const float *a, const float *b, int64_t n) {
 
 INLINE float gate(const data *d, float eA, float lb, float g, float dt) {
   switch (d->p.gate) {
-    case RD_GATE_LOWER_BOUND: return exp_c(lb * sig(eA * (g + dt)));
-    case RD_GATE_SOFTPLUS: return exp_c(-(eA * softplus(g + dt)));
-    case RD_GATE_LOG: return exp_c(g);
-    default: return g;
+  case RD_GATE_LOWER_BOUND:
+    return exp_c(lb * sig(eA * (g + dt)));
+  case RD_GATE_SOFTPLUS:
+    return exp_c(-(eA * softplus(g + dt)));
+  case RD_GATE_LOG:
+    return exp_c(g);
+  default:
+    return g;
   }
 }
 
@@ -100,7 +107,8 @@ CLONES void c1_prep(const data *d, int64_t s, int64_t t, int64_t hv, prep *o) {
 }
 
 /* One token on the V rows of one head; rows of S are contiguous [V][K]. */
-CLONES static void rows(const prep *o, int64_t K, int64_t V, const float *v, float *S, float *out, float *u) {
+CLONES static void rows(const prep *o, int64_t K, int64_t V, const float *v, float *S, float *out,
+                        float *u) {
   int64_t KP = (K + 15) / 16 * 16;
   float kt[512] = {0}, qt[512] = {0}, row[512] = {0};
   for (int64_t c = 0; c < K; c++) {
@@ -121,8 +129,8 @@ CLONES static void rows(const prep *o, int64_t K, int64_t V, const float *v, flo
   }
 }
 
-void c1_run(const data *d, int64_t s, int64_t t0, int64_t len, float *S, float *out, float *u, float *k,
-            float *a) {
+void c1_run(const data *d, int64_t s, int64_t t0, int64_t len, float *S, float *out, float *u,
+            float *k, float *a) {
   const rd_problem *p = &d->p;
   int64_t Hv = p->Hv, K = p->K, V = p->V, G = d->G;
   prep *o = malloc(sizeof *o);
@@ -139,7 +147,8 @@ void c1_run(const data *d, int64_t s, int64_t t0, int64_t len, float *S, float *
   free(o);
 }
 
-CLONES void c1_commit(const data *d, int64_t m, const float *u, const float *k, const float *a, float *S) {
+CLONES void c1_commit(const data *d, int64_t m, const float *u, const float *k, const float *a,
+                      float *S) {
   const rd_problem *p = &d->p;
   int64_t Hv = p->Hv, K = p->K, V = p->V, G = d->G;
   for (int64_t t = 0; t < m; t++)

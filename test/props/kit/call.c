@@ -14,7 +14,8 @@ static tb lay(dims g, rd_dtype dtype, int64_t H, int64_t X, stride_mode mode) {
   int64_t token = heads ? inner : mode == ST_TOKEN2 ? 2 * row : row;
   if (!g.packed) {
     shape[n] = g.B;
-    stride[n++] = (g.T ? g.T : 1) * (mode == ST_TOKEN2 ? 2 * row : row) + (mode == ST_TOKEN2 ? 5 : 0);
+    stride[n++] =
+        (g.T ? g.T : 1) * (mode == ST_TOKEN2 ? 2 * row : row) + (mode == ST_TOKEN2 ? 5 : 0);
   }
   shape[n] = g.T;
   stride[n++] = token;
@@ -185,13 +186,15 @@ void call_check_rest(const call *c) {
   if (!copy) abort();
   memcpy(copy, c->out.b->p, c->out.b->bytes);
   for (int64_t i = 0; i < c->B; i++) {
-    int64_t len = c->pc[i].seq < 0 ? 0 : c->pc[i].len, rows = p->layout == RD_PACKED ? c->pc[i].len : c->T;
+    int64_t len = c->pc[i].seq < 0 ? 0 : c->pc[i].len,
+            rows = p->layout == RD_PACKED ? c->pc[i].len : c->T;
     for (int64_t t = 0; t < rows; t++)
       for (int64_t h = 0; h < p->Hv; h++) {
         const unsigned char *from = row_of(c, &c->out.t, i, t, h);
         for (size_t b = 0; t >= len && b < row; b++)
           if (from[b]) {
-            pt_fail("row without a token is not +0: sequence %lld token %lld", (long long)i, (long long)t);
+            pt_fail("row without a token is not +0: sequence %lld token %lld", (long long)i,
+                    (long long)t);
             break;
           }
         memset(copy + (from - c->out.b->p), 0xff, row);
@@ -220,7 +223,8 @@ pool *pool_make(const rd_problem *p, int64_t slots, int64_t gap) {
 }
 
 static void *pool_at(const pool *pl, int64_t slot, int64_t h, int64_t v, int64_t k) {
-  return pl->p.state_layout == RD_STATE_VK ? tb_at(&pl->t.t, slot, h, v, k) : tb_at(&pl->t.t, slot, h, k, v);
+  return pl->p.state_layout == RD_STATE_VK ? tb_at(&pl->t.t, slot, h, v, k)
+                                           : tb_at(&pl->t.t, slot, h, k, v);
 }
 
 void pool_put(pool *pl, int64_t slot, const float *S) {
@@ -281,10 +285,13 @@ void recs_get(const recs *r, int64_t b, int64_t n, float *u, float *k, float *a)
   for (int64_t t = 0; t < n; t++) {
     for (int64_t h = 0; h < p->Hv; h++) {
       if (u) tb_get_row(&r->u.t, b, t, h, p->V, u + (t * p->Hv + h) * p->V);
-      if (a && r->G == 1 && r->decay.t.rank == 3) a[t * p->Hv + h] = tb_get(&r->decay.t, b, t, h, 0);
-      if (a && r->decay.t.rank == 4) tb_get_row(&r->decay.t, b, t, h, p->K, a + (t * p->Hv + h) * p->K);
+      if (a && r->G == 1 && r->decay.t.rank == 3)
+        a[t * p->Hv + h] = tb_get(&r->decay.t, b, t, h, 0);
+      if (a && r->decay.t.rank == 4)
+        tb_get_row(&r->decay.t, b, t, h, p->K, a + (t * p->Hv + h) * p->K);
     }
-    for (int64_t h = 0; k && h < p->Hk; h++) tb_get_row(&r->k.t, b, t, h, p->K, k + (t * p->Hk + h) * p->K);
+    for (int64_t h = 0; k && h < p->Hk; h++)
+      tb_get_row(&r->k.t, b, t, h, p->K, k + (t * p->Hk + h) * p->K);
   }
 }
 
@@ -299,8 +306,8 @@ void recs_check_suffix(const recs *r) {
         const unsigned char *at = tb_at(t, b, c, 0, 0);
         for (size_t x = 0; x < row; x++)
           if (at[x] != 0xff) {
-            pt_fail("record %d past the length was written: sequence %lld slot %lld", i, (long long)b,
-                    (long long)c);
+            pt_fail("record %d past the length was written: sequence %lld slot %lld", i,
+                    (long long)b, (long long)c);
             break;
           }
       }

@@ -20,14 +20,17 @@ static const char *dt_name(rd_dtype t) {
 void pb_describe(const rd_problem *p, char *buf, size_t n) {
   static const char *gates[] = {"?", "none", "log", "lower_bound", "softplus", "decay"};
   snprintf(buf, n,
-           "Hk=%lld Hv=%lld K=%lld V=%lld %s gate=%s/%s beta=%s*%d %s %s state=%s/%s qkv=%s g=%s b=%s out=%s "
+           "Hk=%lld Hv=%lld K=%lld V=%lld %s gate=%s/%s beta=%s*%d %s %s state=%s/%s qkv=%s g=%s "
+           "b=%s out=%s "
            "rec=%s/%s scale=%g%s",
            (long long)p->Hk, (long long)p->Hv, (long long)p->K, (long long)p->V,
            p->layout == RD_PADDED ? "padded" : "packed", gates[p->gate],
-           p->gate_axis == RD_PER_HEAD ? "head" : "channel", p->beta == RD_BETA_LOGIT ? "logit" : "value",
-           (int)p->beta_times, p->qk_norm == RD_QK_L2 ? "l2" : "asis",
-           p->head_map == RD_HEADS_TILED ? "tiled" : "grouped", p->state_layout == RD_STATE_VK ? "VK" : "KV",
-           dt_name(p->state_dtype), dt_name(p->qkv_dtype), dt_name(p->gate_dtype), dt_name(p->beta_dtype),
+           p->gate_axis == RD_PER_HEAD ? "head" : "channel",
+           p->beta == RD_BETA_LOGIT ? "logit" : "value", (int)p->beta_times,
+           p->qk_norm == RD_QK_L2 ? "l2" : "asis",
+           p->head_map == RD_HEADS_TILED ? "tiled" : "grouped",
+           p->state_layout == RD_STATE_VK ? "VK" : "KV", dt_name(p->state_dtype),
+           dt_name(p->qkv_dtype), dt_name(p->gate_dtype), dt_name(p->beta_dtype),
            dt_name(p->out_dtype), dt_name(p->record_dtype), dt_name(p->decay_dtype), p->scale,
            p->scale_default ? " (default)" : "");
 }
@@ -38,7 +41,8 @@ static rd_dtype any_float(void) {
 }
 
 rd_problem pb_random(void) {
-  static const int64_t sizes[] = {1, 2, 3, 5, 8, 15, 16, 17, 24, 31, 32, 33, 48, 64, 80, 96, 100, 128};
+  static const int64_t sizes[] = {1,  2,  3,  5,  8,  15, 16, 17,  24,
+                                  31, 32, 33, 48, 64, 80, 96, 100, 128};
   rd_problem p = pb_default();
   p.layout = rng_int(0, 1) ? RD_PADDED : RD_PACKED;
   p.gate = (rd_gate)rng_int(RD_GATE_NONE, RD_GATE_DECAY);
@@ -86,9 +90,12 @@ static void unit_rows(float *x, int64_t rows, int64_t n) {
 
 static double draw_gate(const rd_problem *p) {
   switch (p->gate) {
-    case RD_GATE_LOG: return -(rng_uniform(0, 1) + 0.01);
-    case RD_GATE_DECAY: return rng_uniform(0.3, 1);
-    default: return rng_normal();
+  case RD_GATE_LOG:
+    return -(rng_uniform(0, 1) + 0.01);
+  case RD_GATE_DECAY:
+    return rng_uniform(0.3, 1);
+  default:
+    return rng_normal();
   }
 }
 

@@ -18,7 +18,9 @@ rd_problem kda_problem(int64_t Hk, int64_t Hv, double lower_bound) {
   return p;
 }
 
-const char *kda_layout_name(rd_layout_qkv l) { return l == RD_BSND ? "BSND" : l == RD_BNSD ? "BNSD" : "TND"; }
+const char *kda_layout_name(rd_layout_qkv l) {
+  return l == RD_BSND ? "BSND" : l == RD_BNSD ? "BNSD" : "TND";
+}
 
 kda kda_make(const data *d, rd_layout_qkv layout, int64_t S) {
   kda x = {.d = d, .layout = layout, .B = d->n, .S = S};
@@ -43,8 +45,8 @@ void *kda_at(const kda *x, const rd_tensor *t, int64_t b, int64_t tok, int64_t h
   return x->layout == RD_BSND ? tb_at(t, b, tok, h, 0) : tb_at(t, b, h, tok, 0);
 }
 
-void kda_put(const kda *x, const tb *t, const float *const *per_sequence, int64_t H, int64_t n, int64_t head0,
-             int64_t heads) {
+void kda_put(const kda *x, const tb *t, const float *const *per_sequence, int64_t H, int64_t n,
+             int64_t head0, int64_t heads) {
   (void)H;
   size_t size = rd_dtype_size(t->t.dtype);
   for (int64_t b = 0; b < x->B; b++)
@@ -61,7 +63,8 @@ void kda_get(const kda *x, const tb *t, int64_t b, int64_t heads, int64_t n, flo
   for (int64_t tok = 0; tok < x->d->s[b].len; tok++)
     for (int64_t h = 0; h < heads; h++) {
       const unsigned char *from = kda_at(x, &t->t, b, tok, h);
-      for (int64_t i = 0; i < n; i++) dst[(tok * heads + h) * n + i] = dt_load(t->t.dtype, from + Z(i) * size);
+      for (int64_t i = 0; i < n; i++)
+        dst[(tok * heads + h) * n + i] = dt_load(t->t.dtype, from + Z(i) * size);
     }
 }
 
@@ -130,7 +133,8 @@ void kda_check_pads(const kda *x, const tb *out) {
         const unsigned char *p = kda_at(x, &out->t, b, t, h);
         for (size_t i = 0; i < row; i++)
           if (p[i]) {
-            pt_fail("row %lld of sequence %lld past its length is not +0", (long long)t, (long long)b);
+            pt_fail("row %lld of sequence %lld past its length is not +0", (long long)t,
+                    (long long)b);
             return;
           }
       }

@@ -22,15 +22,16 @@ const char *kda_layout_name(rd_layout_qkv l);
 tb kda_tensor(const kda *x, rd_dtype t, int64_t H, int64_t n);
 /* Address of head h of token t of sequence b. `t` must have been made by kda_tensor. */
 void *kda_at(const kda *x, const rd_tensor *t, int64_t b, int64_t tok, int64_t h);
-void kda_put(const kda *x, const tb *t, const float *const *per_sequence, int64_t H, int64_t n, int64_t head0,
+void kda_put(const kda *x, const tb *t, const float *const *per_sequence, int64_t H, int64_t n,
+             int64_t head0,
              int64_t heads); /* [len][heads][n] per sequence into heads head0.. of H */
 void kda_get(const kda *x, const tb *t, int64_t b, int64_t heads, int64_t n, float *dst);
-tb kda_mixed(const kda *x);  /* Q, K, V packed, filled and read-only */
+tb kda_mixed(const kda *x); /* Q, K, V packed, filled and read-only */
 tb kda_beta(const kda *x, bool trailing_one);
 tb kda_g(const kda *x);
-tb kda_state(const kda *x); /* [B,Hv,128,128] from S0 */
+tb kda_state(const kda *x);                            /* [B,Hv,128,128] from S0 */
 tb kda_weights(const float *w, int64_t Hv, int64_t n); /* n 0: [Hv] */
-tb kda_cu(const kda *x);    /* i32 [B+1] */
+tb kda_cu(const kda *x);                               /* i32 [B+1] */
 /* After the call: rows past a length +0, everything else inside. */
 void kda_check_pads(const kda *x, const tb *out);
 

@@ -15,7 +15,7 @@
 
 #include <redelta/redelta.h>
 
-#define Z(x) ((size_t)(x))
+#define Z(x)      ((size_t)(x))
 #define PT_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
 /* ------------------------------------------------------------------ runner ------------------- */
@@ -78,7 +78,8 @@ typedef struct tb {
   rd_tensor t;
   blk *b;
 } tb;
-tb tb_make(rd_dtype dtype, int rank, const int64_t *shape, const int64_t *stride /* NULL: packed */);
+tb tb_make(rd_dtype dtype, int rank, const int64_t *shape,
+           const int64_t *stride /* NULL: packed */);
 tb tb_i32(int64_t n, const int32_t *values);
 tb tb_i64(int64_t n, const int64_t *values);
 void *tb_at(const rd_tensor *t, int64_t i, int64_t j, int64_t k, int64_t l);
@@ -93,7 +94,8 @@ void tb_set_row(const rd_tensor *t, int64_t i, int64_t j, int64_t k, int64_t n, 
  * flipped and has to notice. */
 bool ck_bits(const char *what, const float *got, const float *want, int64_t n);
 bool ck_bytes(const char *what, const void *got, const void *want, size_t bytes);
-/* [outer][H][inner] numbers, relative L2 per H <= bound beyond `abs` and half an ulp of `t` each. */
+/* [outer][H][inner] numbers, relative L2 per H <= bound beyond `abs` and half an ulp of `t` each.
+ */
 bool ck_close(const char *what, const float *got, const double *want, int64_t outer, int64_t H,
               int64_t inner, double bound, double abs_each, rd_dtype t);
 /* |x - r| <= tol + tol*|r| */
@@ -105,11 +107,11 @@ double rel_l2(const float *got, const double *want, int64_t outer, int64_t H, in
 /* ------------------------------------------------------------------ data --------------------- */
 typedef struct seqdata {
   int64_t len;
-  float *q, *k;  /* [len][Hk][K] */
-  float *v;      /* [len][Hv][V] */
-  float *g;      /* [len][Hv] or [len][Hv][K]; NULL without a gate */
-  float *beta;   /* [len][Hv] */
-  float *S0;     /* [Hv][V][K] */
+  float *q, *k; /* [len][Hk][K] */
+  float *v;     /* [len][Hv][V] */
+  float *g;     /* [len][Hv] or [len][Hv][K]; NULL without a gate */
+  float *beta;  /* [len][Hv] */
+  float *S0;    /* [Hv][V][K] */
 } seqdata;
 typedef struct data {
   rd_problem p;
@@ -121,12 +123,12 @@ typedef struct data {
 /* A problem with the project's distinct sizes: Hk 2, Hv 4, K 64, V 32. */
 rd_problem pb_default(void);
 void pb_describe(const rd_problem *p, char *buf, size_t n);
-rd_problem pb_random(void);             /* every choice drawn; small sizes */
+rd_problem pb_random(void); /* every choice drawn; small sizes */
 data *data_make(const rd_problem *p, int64_t n, const int64_t *len);
-void data_requantise(data *d);          /* after an edit of values: to the element types again */
+void data_requantise(data *d); /* after an edit of values: to the element types again */
 int64_t data_gate_numbers(const rd_problem *p);
 int64_t hk_of(const rd_problem *p, int64_t hv);
-int64_t data_state_n(const data *d);    /* Hv*V*K */
+int64_t data_state_n(const data *d); /* Hv*V*K */
 
 /* ------------------------------------------------------------------ references --------------- */
 /* Prepared operands of one token and value head, in the arithmetic C1. */
@@ -135,9 +137,10 @@ typedef struct prep {
   float k[512], q[512], a[512];
 } prep;
 void c1_prep(const data *d, int64_t s, int64_t t, int64_t hv, prep *out);
-/* S [Hv][V][K] in and out; out [len][Hv][V], u the same, k [len][Hk][K], a [len][Hv][G]: any NULL. */
-void c1_run(const data *d, int64_t s, int64_t t0, int64_t len, float *S, float *out, float *u, float *k,
-            float *a);
+/* S [Hv][V][K] in and out; out [len][Hv][V], u the same, k [len][Hk][K], a [len][Hv][G]: any NULL.
+ */
+void c1_run(const data *d, int64_t s, int64_t t0, int64_t len, float *S, float *out, float *u,
+            float *k, float *a);
 /* m records [.][Hv][V], [.][Hk][K], [.][Hv][G] onto S. */
 void c1_commit(const data *d, int64_t m, const float *u, const float *k, const float *a, float *S);
 float c1_exp(float x);
@@ -146,9 +149,10 @@ float c1_softplus(float x);
 float c1_dot(const float *a, const float *b, int64_t n);
 
 typedef enum orc_mode { ORC_DOUBLE, ORC_FED /* C1's own f32 operands */ } orc_mode;
-void orc_run(const data *d, int64_t s, int64_t t0, int64_t len, orc_mode mode, double *S, double *out,
-             double *u, double *k, double *a);
-void orc_commit(const data *d, int64_t m, const double *u, const double *k, const double *a, double *S);
+void orc_run(const data *d, int64_t s, int64_t t0, int64_t len, orc_mode mode, double *S,
+             double *out, double *u, double *k, double *a);
+void orc_commit(const data *d, int64_t m, const double *u, const double *k, const double *a,
+                double *S);
 
 /* ------------------------------------------------------------------ contexts ----------------- */
 typedef enum ex_kind { EX_POOL, EX_REVERSED, EX_HOSTILE } ex_kind;
@@ -165,8 +169,8 @@ typedef struct piece {
 } piece;
 typedef enum stride_mode { ST_COMPACT, ST_TOKEN2, ST_QKV, ST_HEADS_FIRST } stride_mode;
 typedef struct callopt {
-  rd_layout layout; /* 0: the problem's */
-  int64_t extra_T;  /* PADDED: columns past the longest; PACKED: rows past the last sequence */
+  rd_layout layout;  /* 0: the problem's */
+  int64_t extra_T;   /* PADDED: columns past the longest; PACKED: rows past the last sequence */
   rd_dtype len_type; /* RD_I32 (0), RD_I64 */
   bool lens_absent;  /* PADDED with equal lengths */
   stride_mode strides;
@@ -184,8 +188,8 @@ typedef struct call {
   tb q, k, v, g, beta, A, dt, out, lens;
 } call;
 call *call_make(const data *d, const piece *pc, int64_t B, const callopt *o);
-call *call_all(const data *d, const callopt *o); /* every sequence whole */
-void call_dirty(call *c);                        /* out := 0xff again */
+call *call_all(const data *d, const callopt *o);     /* every sequence whole */
+void call_dirty(call *c);                            /* out := 0xff again */
 void call_out(const call *c, int64_t i, float *dst); /* [len][Hv][V] */
 /* Rows without a token are +0 (PADDED) or keep their bytes (PACKED); gaps keep theirs. */
 void call_check_rest(const call *c);
@@ -219,13 +223,15 @@ void recs_check_suffix(const recs *r); /* records past the lengths still hold 0x
 
 /* Verbs with a plan made for the call and destroyed again; a failure fails the case. */
 bool do_prefill(rd_context *cx, call *c, const rd_slots *initial, const rd_slots *final);
-bool do_decode(rd_context *cx, call *c, const rd_slots *state, const rd_slots *write, const rd_slots *snap);
+bool do_decode(rd_context *cx, call *c, const rd_slots *state, const rd_slots *write,
+               const rd_slots *snap);
 bool do_verify(rd_context *cx, call *c, const rd_slots *checkpoint, recs *r);
-bool do_commit(rd_context *cx, const rd_problem *p, recs *r, const int32_t *accepted, const rd_slots *state);
+bool do_commit(rd_context *cx, const rd_problem *p, recs *r, const int32_t *accepted,
+               const rd_slots *state);
 bool do_materialize(rd_context *cx, const rd_problem *p, recs *r, const int32_t *accepted,
                     const rd_slots *from, const rd_slots *to);
-bool do_commit_verify(rd_context *cx, call *c, recs *prev, const int32_t *accepted, const rd_slots *state,
-                      recs *next);
+bool do_commit_verify(rd_context *cx, call *c, recs *prev, const int32_t *accepted,
+                      const rd_slots *state, recs *next);
 
 float *fl(int64_t n); /* heap floats and doubles, freed by the mark */
 double *db(int64_t n);

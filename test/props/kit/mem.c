@@ -6,7 +6,7 @@
 #include "kit.h"
 
 typedef struct taken {
-  blk *b;     /* or */
+  blk *b; /* or */
   void *heap;
 } taken;
 static taken *list;

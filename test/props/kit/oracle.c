@@ -13,11 +13,16 @@ static double softplus(double x) { return x > 0 ? x + log1p(exp(-x)) : log1p(exp
 static double decay_of(const data *d, int64_t hv, double g, double dt) {
   double A = exp((double)d->A[hv]);
   switch (d->p.gate) {
-    case RD_GATE_LOWER_BOUND: return exp(d->p.lower_bound * sigmoid(A * (g + dt)));
-    case RD_GATE_SOFTPLUS: return exp(-A * softplus(g + dt));
-    case RD_GATE_LOG: return exp(g);
-    case RD_GATE_DECAY: return g;
-    default: return 1;
+  case RD_GATE_LOWER_BOUND:
+    return exp(d->p.lower_bound * sigmoid(A * (g + dt)));
+  case RD_GATE_SOFTPLUS:
+    return exp(-A * softplus(g + dt));
+  case RD_GATE_LOG:
+    return exp(g);
+  case RD_GATE_DECAY:
+    return g;
+  default:
+    return 1;
   }
 }
 
@@ -39,7 +44,8 @@ static void in_double(const data *d, int64_t s, int64_t t, int64_t hv, operands 
     o->k[c] = (double)q->k[at + c];
     o->q[c] = (double)q->q[at + c];
     int64_t i = G == K ? c : 0;
-    o->a[c] = G ? decay_of(d, hv, (double)q->g[(t * p->Hv + hv) * G + i], (double)d->dt[hv * G + i]) : 1;
+    o->a[c] =
+        G ? decay_of(d, hv, (double)q->g[(t * p->Hv + hv) * G + i], (double)d->dt[hv * G + i]) : 1;
   }
   if (p->qk_norm == RD_QK_L2) {
     normalise(o->k, K, p->l2_eps);
@@ -62,7 +68,8 @@ static void fed(const data *d, int64_t s, int64_t t, int64_t hv, operands *o, pr
   }
 }
 
-static void head(const operands *o, int64_t K, int64_t V, const float *v, double *S, double *out, double *u) {
+static void head(const operands *o, int64_t K, int64_t V, const float *v, double *S, double *out,
+                 double *u) {
   for (int64_t r = 0; r < V; r++) {
     double *s = S + r * K, sk = 0, sq = 0;
     for (int64_t c = 0; c < K; c++) {
@@ -80,8 +87,8 @@ static void head(const operands *o, int64_t K, int64_t V, const float *v, double
 }
 
 /* Heads outside, tokens inside: another order than the float specification's. */
-void orc_run(const data *d, int64_t s, int64_t t0, int64_t len, orc_mode mode, double *S, double *out,
-             double *u, double *k, double *a) {
+void orc_run(const data *d, int64_t s, int64_t t0, int64_t len, orc_mode mode, double *S,
+             double *out, double *u, double *k, double *a) {
   const rd_problem *p = &d->p;
   int64_t Hv = p->Hv, K = p->K, V = p->V, G = d->G;
   operands *o = calloc(1, sizeof *o);
@@ -103,7 +110,8 @@ void orc_run(const data *d, int64_t s, int64_t t0, int64_t len, orc_mode mode, d
   free(f);
 }
 
-void orc_commit(const data *d, int64_t m, const double *u, const double *k, const double *a, double *S) {
+void orc_commit(const data *d, int64_t m, const double *u, const double *k, const double *a,
+                double *S) {
   const rd_problem *p = &d->p;
   int64_t Hv = p->Hv, K = p->K, V = p->V, G = d->G;
   for (int64_t h = 0; h < Hv; h++)

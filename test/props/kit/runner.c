@@ -217,8 +217,8 @@ bool ck_close(const char *what, const float *got, const double *want, int64_t ou
   bool ok = w.rel <= bound;
   int64_t n = outer * H * inner;
   if (!ok)
-    pt_fail("%s: relative L2 %.3g > %.3g in head %lld; worst at %lld: got %.9g, want %.9g", what, w.rel,
-            bound, (long long)w.head, (long long)w.at, (double)got[w.at], want[w.at]);
+    pt_fail("%s: relative L2 %.3g > %.3g in head %lld; worst at %lld: got %.9g, want %.9g", what,
+            w.rel, bound, (long long)w.head, (long long)w.at, (double)got[w.at], want[w.at]);
   if (ok && bite_now(n)) {
     double *v = mem_heap(Z(n) * sizeof(double)), rms = 0;
     memcpy(v, want, Z(n) * sizeof(double));
@@ -240,8 +240,8 @@ static int64_t first_far(const float *got, const double *want, int64_t n, double
 bool ck_near(const char *what, const float *got, const double *want, int64_t n, double tol) {
   int64_t i = first_far(got, want, n, tol);
   if (i >= 0)
-    pt_fail("%s: at %lld: got %.9g, want %.9g (limit %g + %g|r|)", what, (long long)i, (double)got[i],
-            want[i], tol, tol);
+    pt_fail("%s: at %lld: got %.9g, want %.9g (limit %g + %g|r|)", what, (long long)i,
+            (double)got[i], want[i], tol, tol);
   if (i < 0 && bite_now(n)) {
     double *w = mem_heap(Z(n) * sizeof(double));
     memcpy(w, want, Z(n) * sizeof(double));
@@ -285,13 +285,16 @@ static void run_case(const pt_case *c) {
   else
     R.passed++;
   if (!R.skipped)
-    printf("%s %-40s %6.2f s%s", R.failed ? "FAIL" : "ok  ", c->name, now() - t, R.teeth ? "" : "\n");
+    printf("%s %-40s %6.2f s%s", R.failed ? "FAIL" : "ok  ", c->name, now() - t,
+           R.teeth ? "" : "\n");
   if (R.teeth && !R.skipped) printf("  %lld bites\n", (long long)R.bites);
   fflush(stdout);
 }
 
 static int usage(const char *prog) {
-  fprintf(stderr, "usage: %s [--seed N] [--filter SUBSTRING] [--level quick|std|full] [--teeth] [--lines N] [--list]\n",
+  fprintf(stderr,
+          "usage: %s [--seed N] [--filter SUBSTRING] [--level quick|std|full] [--teeth] [--lines "
+          "N] [--list]\n",
           prog);
   return 2;
 }

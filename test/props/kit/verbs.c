@@ -16,7 +16,8 @@ static void *dirty_alloc(void *self, size_t size, size_t align) {
   (void)self;
   __atomic_fetch_add(&cx_allocations, 1, __ATOMIC_RELAXED);
   void *p = NULL;
-  if (posix_memalign(&p, align < sizeof(void *) ? sizeof(void *) : align, size ? size : 1)) return NULL;
+  if (posix_memalign(&p, align < sizeof(void *) ? sizeof(void *) : align, size ? size : 1))
+    return NULL;
   memset(p, 0xff, size);
   return p;
 }
@@ -41,8 +42,8 @@ typedef struct hostile_job {
   bool kept;
 } hostile_job;
 
-/* Flush-to-zero, denormals-are-zero and rounding up: nothing of it may reach a result, and all of it
- * has to be there again after each slice. */
+/* Flush-to-zero, denormals-are-zero and rounding up: nothing of it may reach a result, and all of
+ * it has to be there again after each slice. */
 static void *hostile_thread(void *p) {
   hostile_job *j = p;
   j->kept = true;
@@ -99,7 +100,8 @@ rd_context *cx_fresh(uint32_t isa, int threads, ex_kind kind) {
   o.allocator = (rd_allocator){dirty_alloc, dirty_release, NULL};
   if (kind != EX_POOL) {
     counts[threads] = threads;
-    o.executor = (rd_executor){kind == EX_REVERSED ? run_reversed : run_hostile, &counts[threads], threads};
+    o.executor =
+        (rd_executor){kind == EX_REVERSED ? run_reversed : run_hostile, &counts[threads], threads};
   }
   rd_context *cx = NULL;
   rd_status st = rd_context_create(&o, &cx);
@@ -121,7 +123,8 @@ static size_t cached_n;
 
 rd_context *cx_get(uint32_t isa, int threads, ex_kind kind) {
   for (size_t i = 0; i < cached_n; i++)
-    if (cache[i].isa == isa && cache[i].threads == threads && cache[i].kind == kind) return cache[i].cx;
+    if (cache[i].isa == isa && cache[i].threads == threads && cache[i].kind == kind)
+      return cache[i].cx;
   if (cached_n == PT_LEN(cache)) cx_drop_cache();
   rd_context *cx = cx_fresh(isa, threads, kind);
   cache[cached_n++] = (cached){isa, threads, kind, cx};
@@ -149,7 +152,8 @@ static rd_plan *plan_for(rd_context *cx, const rd_problem *p) {
 
 static bool done(const char *what, rd_context *cx, rd_plan *plan, rd_status st) {
   bool ok = ck_status(what, cx, st, RD_OK);
-  if (ok && rd_last_error(cx)[0]) pt_fail("%s: a message after success: %s", what, rd_last_error(cx));
+  if (ok && rd_last_error(cx)[0])
+    pt_fail("%s: a message after success: %s", what, rd_last_error(cx));
   rd_plan_destroy(plan);
   return ok;
 }
@@ -162,7 +166,8 @@ bool do_prefill(rd_context *cx, call *c, const rd_slots *initial, const rd_slots
   return ok;
 }
 
-bool do_decode(rd_context *cx, call *c, const rd_slots *state, const rd_slots *write, const rd_slots *snap) {
+bool do_decode(rd_context *cx, call *c, const rd_slots *state, const rd_slots *write,
+               const rd_slots *snap) {
   rd_plan *plan = plan_for(cx, &c->p);
   if (!plan) return false;
   bool ok = done("rd_decode", cx, plan, rd_decode(cx, plan, &c->seq, &c->act, state, write, snap));
@@ -192,7 +197,8 @@ bool do_verify(rd_context *cx, call *c, const rd_slots *checkpoint, recs *r) {
   return ok;
 }
 
-bool do_commit(rd_context *cx, const rd_problem *p, recs *r, const int32_t *accepted, const rd_slots *state) {
+bool do_commit(rd_context *cx, const rd_problem *p, recs *r, const int32_t *accepted,
+               const rd_slots *state) {
   rd_plan *plan = plan_for(cx, p);
   if (!plan) return false;
   rd_tensor acc = tb_i32(r->B, accepted).t;
@@ -212,8 +218,8 @@ bool do_materialize(rd_context *cx, const rd_problem *p, recs *r, const int32_t 
   return ok;
 }
 
-bool do_commit_verify(rd_context *cx, call *c, recs *prev, const int32_t *accepted, const rd_slots *state,
-                      recs *next) {
+bool do_commit_verify(rd_context *cx, call *c, recs *prev, const int32_t *accepted,
+                      const rd_slots *state, recs *next) {
   rd_plan *plan = plan_for(cx, &c->p);
   if (!plan) return false;
   rd_tensor acc = tb_i32(prev->B, accepted).t;

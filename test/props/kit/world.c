@@ -39,15 +39,18 @@ void world_check_oracle(const world *w) {
   for (int64_t i = 0; i < d->n; i++) {
     int64_t T = d->s[i].len, n = T * p->Hv * p->V;
     const expected *e = &w->w[i];
-    double *S = db_from(d->s[i].S0, data_state_n(d)), *out = db(n), *u = db(n), *k = db(T * p->Hk * p->K),
-           *a = db(T * p->Hv * (d->G ? d->G : 1)), b = world_bound(d, T), z = world_abs(d, T);
+    double *S = db_from(d->s[i].S0, data_state_n(d)), *out = db(n), *u = db(n),
+           *k = db(T * p->Hk * p->K), *a = db(T * p->Hv * (d->G ? d->G : 1)), b = world_bound(d, T),
+           z = world_abs(d, T);
     orc_run(d, i, 0, T, ORC_DOUBLE, S, out, u, k, a);
     if (T == 0) continue;
     ck_close("out against the double oracle", e->out, out, T, p->Hv, p->V, b, z, p->out_dtype);
-    ck_close("state against the double oracle", e->S, S, 1, p->Hv, p->V * p->K, b, z, p->state_dtype);
+    ck_close("state against the double oracle", e->S, S, 1, p->Hv, p->V * p->K, b, z,
+             p->state_dtype);
     ck_close("u against the double oracle", e->u, u, T, p->Hv, p->V, b, z, p->record_dtype);
     ck_close("k against the double oracle", e->k, k, T, p->Hk, p->K, b, z, p->record_dtype);
-    if (d->G) ck_close("decay against the double oracle", e->a, a, T, p->Hv, d->G, b, z, p->decay_dtype);
+    if (d->G)
+      ck_close("decay against the double oracle", e->a, a, T, p->Hv, d->G, b, z, p->decay_dtype);
   }
 }
 
@@ -128,7 +131,8 @@ void world_speculate(const world *w, rd_context *cx, const callopt *o) {
   call *c = call_all(d, o);
   recs *r = recs_make(&d->p, n, longest + 2), *next = recs_make(&d->p, n, longest + 1);
   pool *pl = filled(d), *other = pool_make(&d->p, n, 0), *folded = filled(d);
-  rd_slots at = pool_view(pl, n, NULL), to = pool_view(other, n, NULL), fo = pool_view(folded, n, NULL);
+  rd_slots at = pool_view(pl, n, NULL), to = pool_view(other, n, NULL),
+           fo = pool_view(folded, n, NULL);
   mem_readonly(pl->t.b);
   if (!do_verify(cx, c, &at, r)) return;
   check_out("verify", w, c);
