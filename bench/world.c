@@ -112,10 +112,9 @@ static int records(bench_world *w, rd_records *r, int32_t *lengths) {
 static void shape_of(bench_world *w) {
   const int kda = w->spec.axis == RD_PER_CHANNEL;
   w->B = 1;
-  w->Hv = w->spec.level == BENCH_HOT ? (kda ? 1 : 2) : 32;
+  w->Hv = w->spec.level == BENCH_HOT ? 4 : 32; /* 256 KiB of states */
   if (w->spec.level == BENCH_L3) w->B = 3;
   if (w->spec.level == BENCH_DRAM) w->B = (int64_t)(bench_dram_bytes() / (32 * 4 * K * V));
-  if (w->spec.verb == BENCH_PREFILL && w->spec.level == BENCH_HOT) w->Hv = 2 * w->spec.threads * 2;
   w->Hk = kda ? w->Hv : w->Hv / 2;
 }
 

@@ -9,6 +9,7 @@
  *   void pass_update(in, out, stride, p, u, K)      update and store
  *   rdi_sums pass_chain(in, out, dots_in, stride, p, u, K, ahead)
  *                                                   pass_update of one block, pass_dots of another
+ *   enum { AHEAD }                                  how many blocks ahead pass_chain brings near
  *   void finish(g, b, t, sums)                      u and o of one block; u also to b->u
  *   void prefetch_far(p)                            a line into L2
  *
@@ -100,8 +101,8 @@ static void run_decode(const rdi_rows_args *g, int64_t blocks, int64_t stride) {
   block b = {in, out, 0, ROWS, u[0]};
   finish(g, &b, 0, pass_dots(in, stride, p, g->K));
   for (int64_t i = 1; i < blocks; i++) {
-    const char *far = in + 3 * step;
-    if (i + 2 >= blocks && g->next) far = (const char *)g->next + (i + 2 - blocks) * step;
+    const char *far = in + AHEAD * step;
+    if (i + AHEAD > blocks && g->next) far = (const char *)g->next + (i - 1 + AHEAD - blocks) * step;
     rdi_sums y = pass_chain(in, out, in + step, stride, p, u[(i - 1) & 1], g->K, far);
     in += step, out += step;
     b = (block){in, out, i * ROWS, ROWS, u[i & 1]};

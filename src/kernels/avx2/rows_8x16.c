@@ -5,6 +5,7 @@
 #include "kernels/registry.h"
 #include "kernels/rows_blocks.h"
 
+enum { AHEAD = 2 };
 enum { DOTS = 1, UPDATE = 2, STORE = 4, PAIR = 2 };
 
 typedef struct rdi_sums {
@@ -92,8 +93,8 @@ RDI_OUT rdi_sums pass_last(const char *in, int64_t stride, operands p, operands 
   return pass(UPDATE | DOTS, in, nowhere(in), stride, p, now, u, K);
 }
 /* Without sums there is room for four rows, which halves the loads of k and a. */
-RDI_OUT void pass_update(const char *in, char *out, int64_t stride, operands p, const float *u,
-                         int64_t K) {
+RDI_INLINE void update(const char *in, char *out, int64_t stride, operands p, const float *u, int64_t K,
+                       const char *far) {
   for (int r = 0; r < ROWS; r += 4, in += 4 * stride, out += 4 * stride, u += 4) {
     __m256 ub[4];
     RDI_UNROLL
@@ -102,6 +103,7 @@ RDI_OUT void pass_update(const char *in, char *out, int64_t stride, operands p, 
       __m256 k = _mm256_load_ps(p.k + c), a = _mm256_load_ps(p.a + c);
       const int full = c + 8 <= K;
       __m256i m = rdi_lanes(K - c);
+      if (far) _mm_prefetch(far, _MM_HINT_T0), _mm_prefetch(far + 64, _MM_HINT_T0), far += 128;
       RDI_UNROLL
       for (int i = 0; i < 4; i++) {
         const float *from = (const float *)(const void *)(in + i * stride + 4 * c);
@@ -115,12 +117,16 @@ RDI_OUT void pass_update(const char *in, char *out, int64_t stride, operands p, 
   }
 }
 
+RDI_OUT void pass_update(const char *in, char *out, int64_t stride, operands p, const float *u,
+                         int64_t K) {
+  update(in, out, stride, p, u, K, NULL);
+}
+
 /* The block that is updated is still in the first cache: there is nothing to gain from mixing. */
-RDI_INLINE rdi_sums pass_chain(const char *in, char *out, const char *dots_in, int64_t stride,
-                               operands p, const float *u, int64_t K, const char *far) {
-  for (int64_t i = 0; i < K * ROWS / 16; i++) _mm_prefetch(far + 64 * i, _MM_HINT_T0);
+RDI_OUT rdi_sums pass_chain(const char *in, char *out, const char *dots_in, int64_t stride, operands p,
+                            const float *u, int64_t K, const char *far) {
   rdi_sums y = pass_dots(dots_in, stride, p, K);
-  pass_update(in, out, stride, p, u, K);
+  update(in, out, stride, p, u, K, far);
   return y;
 }
 

@@ -5,6 +5,7 @@
 #include "kernels/registry.h"
 #include "kernels/rows_blocks.h"
 
+enum { AHEAD = 3 };
 enum { DOTS = 1, UPDATE = 2, STORE = 4 };
 
 typedef __m512 rdi_sums;

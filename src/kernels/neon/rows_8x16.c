@@ -5,6 +5,7 @@
 #include "kernels/registry.h"
 #include "kernels/rows_blocks.h"
 
+enum { AHEAD = 2 };
 enum { DOTS = 1, UPDATE = 2, STORE = 4, PAIR = 2 };
 
 typedef struct rdi_sums {
