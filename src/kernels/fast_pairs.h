@@ -31,25 +31,27 @@ RDI_INLINE vec key(const float *p) {
 }
 
 /* u: of the pair before, whose kh is in p. y: kf and qf of the first token, then of the second. */
-RDI_INLINE void panel_pass(int what, float *panel, int64_t K, const pair *p, const pair *now,
-                           const float *end, const two u[2], two y[4]) {
+RDI_INLINE void panel_pass(int what, float *panel, int64_t K, const pair *before, const pair *at_now,
+                           const float *end, const two u_before[2], two y[4]) {
   two a[4];
+  const two u[2] = {u_before[0], u_before[1]}; /* in registers: the panel's stores might touch the array */
+  const pair p = *before, now = *at_now;
   RDI_UNROLL
   for (int i = 0; i < 4; i++) a[i].v[0] = a[i].v[1] = v_set(0.0f);
   for (int64_t c = 0; c < K; c++, panel += PANEL) {
     two s = {{v_load(panel), v_load(panel + LANES)}};
-    if (what & UPDATE) s = axpy(s, key(p->kh[0] + c), &u[0]);
-    if (what & UPDATE) s = axpy(s, key(p->kh[1] + c), &u[1]);
+    if (what & UPDATE) s = axpy(s, key(p.kh[0] + c), &u[0]);
+    if (what & UPDATE) s = axpy(s, key(p.kh[1] + c), &u[1]);
     if (what & END) {
       vec e = key(end + c);
       s.v[0] = v_mul(s.v[0], e), s.v[1] = v_mul(s.v[1], e);
     }
     if (what & UPDATE) v_store(panel, s.v[0]), v_store(panel + LANES, s.v[1]);
     if (what & DOTS) {
-      a[0] = axpy(a[0], key(now->kf[0] + c), &s);
-      a[1] = axpy(a[1], key(now->qf[0] + c), &s);
-      a[2] = axpy(a[2], key(now->kf[1] + c), &s);
-      a[3] = axpy(a[3], key(now->qf[1] + c), &s);
+      a[0] = axpy(a[0], key(now.kf[0] + c), &s);
+      a[1] = axpy(a[1], key(now.qf[0] + c), &s);
+      a[2] = axpy(a[2], key(now.kf[1] + c), &s);
+      a[3] = axpy(a[3], key(now.qf[1] + c), &s);
     }
   }
   RDI_UNROLL
