@@ -19,7 +19,7 @@ typedef struct function {
 static double true_sig(double x) { return 1 / (1 + exp(-x)); }
 static double true_softplus(double x) { return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)); }
 
-/* The largest errors seen over every third f32 are 1.253, 3.180 and 3.803. */
+/* The largest errors seen, over every third and every seventh f32, are 1.259, 3.180 and 3.803. */
 static const function functions[] = {
     {"exp_c", rdi_exp_c, rdr_c1_exp, exp, 1.3, 0x1p-149},
     {"sig", rdi_sig_c, rdr_c1_sig, true_sig, 3.2, 0x1p-126},
