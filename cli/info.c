@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 static const cli_option options[] = {{0}};
 
@@ -87,10 +90,26 @@ static int serves(rd_isa isa, int32_t slot) {
   return result;
 }
 
+/* What the processor itself says, whether or not the system saves the registers: tells the two
+ * reasons for an unusable instruction set apart. */
+static int cpu_claims(rd_isa isa) {
+#if defined(__x86_64__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
+  if (isa == RD_ISA_AVX512) return (b >> 16 & 1u) != 0;
+  return (b >> 5 & 1u) != 0;
+#else
+  (void)isa;
+  return 0;
+#endif
+}
+
 static const char *why_not(rd_isa isa, int32_t slot) {
   if ((rd_isa_built() & (uint32_t)isa) == 0) return "not in this build";
-  if ((rd_isa_usable() & (uint32_t)isa) == 0)
-    return "not usable: the CPU lacks it or the system does not enable it";
+  if ((rd_isa_usable() & (uint32_t)isa) == 0) {
+    return cpu_claims(isa) ? "the system does not save its registers, or a part of it is missing"
+                           : "the CPU lacks it";
+  }
   if (!serves(isa, slot)) return "has no kernel for this slot";
   return "usable but not chosen";
 }

@@ -52,10 +52,13 @@ RDI_INLINE __m512 pass(int kind, const char *in, char *out, int64_t stride, oper
     ub[r] = kind & UPDATE ? _mm512_set1_ps(u[r]) : _mm512_setzero_ps();
   }
   int64_t c = 0;
-  for (; c + 16 <= K; c += 16)
-    column(kind, 0xffff, in + 4 * c, out + 4 * c, stride, at(p, c), at(now, c), ub, yk, yq);
-  if (c < K)
-    column(kind, rdi_lanes(K - c), in + 4 * c, out + 4 * c, stride, at(p, c), at(now, c), ub, yk, yq);
+  /* What a kind does not touch is NULL, and no place is computed from it. */
+#define COLUMN(m)                                                                                   \
+  column(kind, m, in + 4 * c, kind & STORE ? out + 4 * c : out, stride, kind & UPDATE ? at(p, c) : p, \
+         kind & DOTS ? at(now, c) : now, ub, yk, yq)
+  for (; c + 16 <= K; c += 16) COLUMN(0xffff);
+  if (c < K) COLUMN(rdi_lanes(K - c));
+#undef COLUMN
   return kind & DOTS ? rdi_tree16(yk, yq) : _mm512_setzero_ps();
 }
 
