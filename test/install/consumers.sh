@@ -12,10 +12,14 @@ say() { # label program
 cmake --install "$build" --prefix "$scratch/usr" >"$scratch/install.log"
 
 cmake -S "$src/test/install/consumer" -B "$scratch/consumer" -DCMAKE_PREFIX_PATH="$scratch/usr" \
-  -DPROGRAM="$src/test/install/program.c" >"$scratch/consumer.log"
+  -DPROGRAM="$src/test/install/program.c" -DNPU_PROGRAM="$src/examples/npu/vector_add.c" >"$scratch/consumer.log"
 cmake --build "$scratch/consumer" >>"$scratch/consumer.log"
 for kind in shared static redelta; do
   say "find_package, $kind" "$scratch/consumer/use_$kind"
+done
+for kind in npu npu_static; do
+  "$scratch/consumer/use_$kind" >"$scratch/$kind.log" || { cat "$scratch/$kind.log"; exit 1; }
+  echo "find_package, $kind: ok"
 done
 
 pc=$(find "$scratch/usr" -name redelta.pc)
