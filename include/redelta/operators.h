@@ -95,7 +95,8 @@ RD_API rd_status rd_commit_recurrent_kda_replayssm(rd_context *ctx,
  * An opaque schedule for flash_kda: reads shapes and lengths only (q, v, initial_state may have null
  * data); reusable over layers with the same schedule. metadata: [n] i32 contiguous, written, n from
  * rd_flash_kda_metadata_size(). cu_seqlens [B+1] i32 or i64: required in TND (ends at T); optional in
- * BSND/BNSD, where it gives per-batch lengths <= S (RD_E_LENGTH). */
+ * BSND/BNSD, where it gives per-batch lengths <= S (RD_E_LENGTH). Also RD_E_CU_*. *n keeps its
+ * value on error. */
 typedef struct rd_flash_kda_metadata_params {
   size_t struct_size;
   rd_tensor q, v, initial_state;
@@ -118,7 +119,7 @@ RD_API rd_status rd_flash_kda_metadata(rd_context *ctx, const rd_flash_kda_metad
  *   A_log [Hv] f32, dt_bias [Hv,128] f32; grouped heads
  *   metadata         absent (the call makes its own schedule; TND then needs B = 1), or from
  *                    flash_kda_metadata for the same shapes (else RD_E_METADATA)
- * Zero lengths pass the state through. */
+ * Zero lengths pass the state through. lower_bound outside [-5, 0]: RD_E_LOWER_BOUND. */
 typedef struct rd_flash_kda_params {
   size_t struct_size;
   rd_tensor q, k, v, g, beta;
@@ -143,7 +144,8 @@ RD_API rd_status rd_flash_kda(rd_context *ctx, const rd_flash_kda_params *params
  *   num_accepted_tokens [B] i32, or absent (1): sequence b starts from the slot at index
  *                       max(n,1)-1 of its tokens; each in [0, length] (RD_E_ACCEPTED)
  *   cu_seqlens          TND: [B+1] i32, strictly rising from 0 to T; else absent
- * The running state stays FP32; each snapshot is rounded once. */
+ * The running state stays FP32; each snapshot is rounded once. Always EXACT. Also RD_E_LOWER_BOUND,
+ * RD_E_CU_*, RD_E_PRESENCE. */
 typedef struct rd_fused_recurrent_kda_params {
   size_t struct_size;
   rd_tensor mixedqkv, state, beta, g;
