@@ -9,8 +9,8 @@ enum {
   SLICE_WORK = 65536
 };
 
-int rdi_cut_make(rdi_cut *cut, int64_t threads, int64_t cores, int64_t work, int64_t B, int64_t Hv,
-                 int64_t V) {
+int rdi_cut_make(rdi_cut *cut, int64_t threads, int64_t cores, int even, int64_t work, int64_t B,
+                 int64_t Hv, int64_t V) {
   static const int64_t sizes[] = {128, 64, 32};
   int64_t heads;
   if (!rdi_mul64(B, Hv, &heads)) return 0;
@@ -20,7 +20,8 @@ int rdi_cut_make(rdi_cut *cut, int64_t threads, int64_t cores, int64_t work, int
   cut->row_block = V;
   cut->blocks = 1;
   for (int i = 0; i < 3 && slices > 1 && heads < 2 * cores; i++) {
-    if (heads * cut->blocks >= 2 * cores) break;
+    const int64_t items = heads * cut->blocks;
+    if (items >= 2 * cores || (even && items % cores == 0)) break;
     if (sizes[i] < V) cut->row_block = sizes[i];
     cut->blocks = (V + cut->row_block - 1) / cut->row_block;
   }

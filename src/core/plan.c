@@ -30,7 +30,8 @@ static rd_status make_info(rd_context *ctx, rd_plan *plan) {
   info->struct_size = sizeof *info;
   info->threads = rd_context_threads(ctx);
   rdi_cut cut;
-  if (!rdi_cut_make(&cut, info->threads, info->threads, INT64_MAX, p->max_batch, p->Hv, p->V) ||
+  if (!rdi_cut_make(&cut, info->threads, info->threads, p->max_batch == 1, INT64_MAX, p->max_batch,
+                    p->Hv, p->V) ||
       !scratch_of(p, k, info->threads, &info->scratch_bytes))
     return rdi_fail(ctx, RD_E_OVERFLOW,
                     "problem.max_batch: the work or its scratch does not fit 64 bits");

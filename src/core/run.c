@@ -1,6 +1,8 @@
 /* The driver: cuts a job, gives every slice its scratch, and walks its items. */
 #include "core/run.h"
 
+#include <stdatomic.h>
+
 #include "core/context.h"
 #include "util/checked.h"
 
@@ -57,9 +59,9 @@ static size_t lane_layout(rdi_lane *lane, char *memory, const rdi_kernels *k, in
 int rdi_run_scratch(const rdi_kernels *k, int64_t slices, int64_t row_block, int64_t K,
                     size_t *bytes) {
   rdi_lane lane;
-  const size_t starts = ((size_t)(slices + 1) * sizeof(int64_t) + 63) & ~(size_t)63;
+  const size_t starts = (size_t)(slices + 1) * sizeof(int64_t), taken = (size_t)slices;
   return rdi_mulsz((size_t)slices, lane_layout(&lane, NULL, k, row_block, K), bytes) &&
-         rdi_addsz(*bytes, starts, bytes);
+         rdi_addsz(*bytes, starts + taken, bytes);
 }
 
 /* ---------------------------------------------------------------- slices ---------------------- */
@@ -69,9 +71,21 @@ typedef struct run {
   const rdi_kernels *k;
   rdi_cut cut;
   const int64_t *start; /* [slices + 1] */
-  char *lanes;
+  char *lanes;          /* [slices] */
   size_t lane_bytes;
+  atomic_uchar *taken; /* [slices] */
 } run;
+
+/* A slice works in the lowest lane that is free, so that a thread finds its last lane again, warm
+ * in its own cache. There is one for every slice, hence always a free one, whatever the executor
+ * does. */
+static int64_t take_lane(const run *x) {
+  int64_t i = 0;
+  while (atomic_load_explicit(&x->taken[i], memory_order_relaxed) ||
+         atomic_exchange_explicit(&x->taken[i], 1, memory_order_acquire))
+    i = i + 1 < x->cut.slices ? i + 1 : 0;
+  return i;
+}
 
 static void place_item(rdi_item *it, const rdi_cut *cut, int64_t item) {
   const rdi_job *job = it->job;
@@ -87,8 +101,9 @@ static void run_slice(void *arg, int64_t slice) {
   const run *x = arg;
   const rdi_job *job = x->job;
   const int64_t end = x->start[slice + 1];
+  const int64_t place = take_lane(x);
   rdi_lane lane;
-  (void)lane_layout(&lane, x->lanes + (size_t)slice * x->lane_bytes, x->k, x->cut.row_block,
+  (void)lane_layout(&lane, x->lanes + (size_t)place * x->lane_bytes, x->k, x->cut.row_block,
                     job->m.K);
   rdi_item it = {.job = job, .k = x->k, .lane = &lane}, following = it;
   if (x->start[slice] < end) place_item(&following, &x->cut, x->start[slice]);
@@ -107,6 +122,7 @@ static void run_slice(void *arg, int64_t slice) {
     it.length = rdi_seq_length(&job->seq, it.b);
     rdi_tokens_item(&it);
   }
+  atomic_store_explicit(&x->taken[place], 0, memory_order_release);
 }
 
 /* State elements visited, tokens included; a saturating estimate. */
@@ -121,6 +137,11 @@ static int64_t work_of(const rdi_job *job) {
   return work < 9e18 ? (int64_t)work : INT64_MAX;
 }
 
+/* Whether all items cost the same: then as many of them as threads are balanced already. */
+static int even(const rdi_job *job) {
+  return job->seq.B == 1 || (!job->seq.cu && !job->seq.lengths && !job->accepted);
+}
+
 rd_status rdi_run(rd_context *ctx, const rdi_job *job) {
   /* No tokens and no state to pass through: B itself may be any number then. */
   if (job->seq.B == 0 ||
@@ -131,11 +152,8 @@ rd_status rdi_run(rd_context *ctx, const rdi_job *job) {
   const int forced = job->block_num != 0 || rdi_context_forced(ctx);
   run x = {.job = job, .k = rdi_context_kernels(ctx)};
   size_t bytes;
-  if (!rdi_cut_make(&x.cut, threads, cores,
-                    forced        ? INT64_MAX
-                    : threads > 1 ? work_of(job)
-                                  : 0,
-                    job->seq.B, job->m.Hv, job->m.V) ||
+  const int64_t work = forced ? INT64_MAX : threads > 1 ? work_of(job) : 0;
+  if (!rdi_cut_make(&x.cut, threads, cores, even(job), work, job->seq.B, job->m.Hv, job->m.V) ||
       !rdi_run_scratch(x.k, x.cut.slices, x.cut.row_block, job->m.K, &bytes))
     return rdi_fail(ctx, RD_E_OVERFLOW, "batch: sequences times heads do not fit 64 bits");
   const rd_status status = rdi_scratch_need(ctx, bytes);
@@ -146,6 +164,8 @@ rd_status rdi_run(rd_context *ctx, const rdi_job *job) {
   x.lane_bytes = lane_layout(&lane, NULL, x.k, x.cut.row_block, job->m.K);
   int64_t *start = (int64_t *)(void *)(memory + (size_t)x.cut.slices * x.lane_bytes);
   x.start = start;
+  x.taken = (atomic_uchar *)(void *)(start + x.cut.slices + 1);
+  for (int64_t i = 0; i < x.cut.slices; i++) atomic_init(&x.taken[i], 0);
   if (x.cut.slices == 1) {
     start[0] = 0;
     start[1] = x.cut.items;

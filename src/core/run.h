@@ -21,10 +21,11 @@ typedef struct rdi_cut {
 
 /* At most RDI_SLICES_PER_THREAD slices for each of `threads`, and no more than `work` (state
  * elements visited, tokens included) is worth; heads are cut into row blocks when there are fewer
- * than two per core. Returns 0 when the counts do not fit. */
+ * than two items per core, unless all are `even` and a whole number falls to each core. Returns 0
+ * when the counts do not fit. */
 enum { RDI_SLICES_PER_THREAD = 4 };
-int rdi_cut_make(rdi_cut *cut, int64_t threads, int64_t cores, int64_t work, int64_t B, int64_t Hv,
-                 int64_t V);
+int rdi_cut_make(rdi_cut *cut, int64_t threads, int64_t cores, int even, int64_t work, int64_t B,
+                 int64_t Hv, int64_t V);
 
 /* start[i] .. start[i+1] are the items of slice i, of about equal weight (tokens, plus one for the
  * state itself). */

@@ -1,6 +1,9 @@
-/* The built-in executor. A round is opened under the lock, its slices are handed out by one atomic
- * counter, and it is closed only when every thread that joined it has left: a thread that wakes
- * late finds the round closed and cannot touch the counter of the next one. */
+/* The built-in executor. A round is opened under the lock and closed only when every thread that
+ * joined it has left: a thread that wakes late finds the round closed and cannot touch the counters
+ * of the next one. Each thread has a lot, a run of slices of its own, and helps in the others' when
+ * done: call after call it meets the same slices, hence the same states, while they are in its
+ * cache.
+ */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE /* sched_getaffinity */
 #endif
@@ -15,6 +18,14 @@
 
 #include "util/allocate.h"
 
+/* One thread's place; the caller has the first. */
+typedef struct seat {
+  _Alignas(64) atomic_int_fast64_t next; /* slice of the lot to be taken next */
+  int64_t end;
+  rdi_pool *pool;
+  pthread_t thread;
+} seat;
+
 struct rdi_pool {
   rd_allocator allocator;
   size_t bytes;
@@ -25,11 +36,10 @@ struct rdi_pool {
   int open, stop;
   rd_slice_fn fn;
   void *arg;
-  int64_t n;
-  _Alignas(64) atomic_int_fast64_t next;
+  int64_t lots;                   /* of the open round */
   _Alignas(64) atomic_uint round; /* number of the latest round, written under the lock */
   _Alignas(64) atomic_int active; /* threads inside the open round, written under the lock */
-  pthread_t threads[];
+  seat seats[];
 };
 
 /* About ten microseconds: rounds of one call, and calls of neighbouring layers, follow each other
@@ -44,33 +54,41 @@ static void relax(void) {
 #endif
 }
 
-static void pull(rdi_pool *pool, rd_slice_fn fn, void *arg, int64_t n) {
-  for (;;) {
-    const int64_t i = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed);
-    if (i >= n) return;
-    fn(arg, i);
+static void pull(rdi_pool *pool, int64_t self, rd_slice_fn fn, void *arg, int64_t lots) {
+  for (int64_t i = 0; i < lots; i++) {
+    seat *lot = &pool->seats[(self + i) % lots];
+    /* Looking first keeps helpers from writing to a line that its owner still needs. */
+    while (atomic_load_explicit(&lot->next, memory_order_relaxed) < lot->end) {
+      const int64_t slice = atomic_fetch_add_explicit(&lot->next, 1, memory_order_relaxed);
+      if (slice >= lot->end) break;
+      fn(arg, slice);
+    }
   }
 }
 
-static void *worker(void *self) {
-  rdi_pool *pool = self;
+static void *worker(void *own_seat) {
+  rdi_pool *pool = ((seat *)own_seat)->pool;
+  const int64_t self = (seat *)own_seat - pool->seats;
   unsigned seen = 0;
   for (;;) {
     for (int i = 0; i < SPINS && atomic_load_explicit(&pool->round, memory_order_relaxed) == seen;
          i++)
       relax();
     pthread_mutex_lock(&pool->lock);
-    while (!pool->stop &&
-           !(pool->open && atomic_load_explicit(&pool->round, memory_order_relaxed) != seen))
+    while (!pool->stop && atomic_load_explicit(&pool->round, memory_order_relaxed) == seen)
       pthread_cond_wait(&pool->work, &pool->lock);
     if (pool->stop) break;
     seen = atomic_load_explicit(&pool->round, memory_order_relaxed);
+    if (!pool->open) { /* woken too late: stay awake for the round that may follow at once */
+      pthread_mutex_unlock(&pool->lock);
+      continue;
+    }
     atomic_fetch_add_explicit(&pool->active, 1, memory_order_relaxed);
     const rd_slice_fn fn = pool->fn;
     void *const arg = pool->arg;
-    const int64_t n = pool->n;
+    const int64_t lots = pool->lots;
     pthread_mutex_unlock(&pool->lock);
-    pull(pool, fn, arg, n);
+    pull(pool, self, fn, arg, lots);
     pthread_mutex_lock(&pool->lock);
     if (atomic_fetch_sub_explicit(&pool->active, 1, memory_order_release) == 1 && !pool->open)
       pthread_cond_signal(&pool->done);
@@ -85,7 +103,7 @@ static void stop_and_join(rdi_pool *pool) {
   pool->stop = 1;
   pthread_cond_broadcast(&pool->work);
   pthread_mutex_unlock(&pool->lock);
-  for (int32_t i = 0; i < pool->started; i++) pthread_join(pool->threads[i], NULL);
+  for (int32_t i = 0; i < pool->started; i++) pthread_join(pool->seats[i + 1].thread, NULL);
   pool->started = 0;
   pool->stop = 0;
 }
@@ -96,7 +114,6 @@ static rd_status start(rdi_pool *pool) {
   pool->pid = getpid();
   pool->started = 0;
   pool->open = pool->stop = 0;
-  atomic_init(&pool->next, 0);
   atomic_init(&pool->round, 0);
   atomic_init(&pool->active, 0);
   if (pthread_mutex_init(&pool->lock, NULL)) return RD_E_SYSTEM;
@@ -107,7 +124,9 @@ static rd_status start(rdi_pool *pool) {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   int failed = 0;
   while (pool->started < pool->wanted && !failed) {
-    failed = pthread_create(&pool->threads[pool->started], NULL, worker, pool);
+    seat *place = &pool->seats[pool->started + 1];
+    place->pool = pool;
+    failed = pthread_create(&place->thread, NULL, worker, place);
     if (!failed) pool->started++;
   }
   pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -124,7 +143,7 @@ no_work:
 rd_status rdi_pool_create(const rd_allocator *allocator, int32_t threads, rdi_pool **out) {
   *out = NULL;
   const int32_t wanted = threads - 1;
-  const size_t bytes = sizeof(rdi_pool) + (size_t)wanted * sizeof(pthread_t);
+  const size_t bytes = sizeof(rdi_pool) + (size_t)threads * sizeof(seat);
   rdi_pool *pool = rdi_allocate(allocator, bytes, 64);
   if (!pool) return RD_E_NOMEM;
   memset(pool, 0, bytes);
@@ -159,17 +178,22 @@ void rdi_pool_run(rdi_pool *pool, rd_slice_fn fn, void *arg, int64_t n) {
     for (int64_t i = 0; i < n; i++) fn(arg, i);
     return;
   }
+  const int64_t seats = pool->started + 1, lots = n < seats ? n : seats;
   pthread_mutex_lock(&pool->lock);
   pool->fn = fn;
   pool->arg = arg;
-  pool->n = n;
+  pool->lots = lots;
+  for (int64_t i = 0, first = 0; i < lots; i++) {
+    atomic_store_explicit(&pool->seats[i].next, first, memory_order_relaxed);
+    first += n / lots + (i < n % lots);
+    pool->seats[i].end = first;
+  }
   pool->open = 1;
-  atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
   atomic_fetch_add_explicit(&pool->round, 1, memory_order_relaxed);
   pthread_cond_broadcast(&pool->work);
   pthread_mutex_unlock(&pool->lock);
 
-  pull(pool, fn, arg, n);
+  pull(pool, 0, fn, arg, lots);
 
   pthread_mutex_lock(&pool->lock);
   pool->open = 0;

@@ -8,29 +8,37 @@ static void shapes(void **state) {
   (void)state;
   rdi_cut cut;
   const int64_t much = INT64_MAX;
-  assert_true(rdi_cut_make(&cut, 1, 1, much, 3, 4, 128)); /* one thread: one slice, whole heads */
+  assert_true(
+      rdi_cut_make(&cut, 1, 1, 0, much, 3, 4, 128)); /* one thread: one slice, whole heads */
   assert_int_equal(cut.slices, 1);
   assert_int_equal(cut.row_block, 128);
-  assert_true(rdi_cut_make(&cut, 2, 2, much, 1, 4, 128)); /* enough heads */
+  assert_true(rdi_cut_make(&cut, 2, 2, 0, much, 1, 4, 128)); /* enough heads */
   assert_int_equal(cut.row_block, 128);
   assert_int_equal(cut.items, 4);
-  assert_true(rdi_cut_make(&cut, 4, 4, much, 1, 4, 128)); /* 4 heads, 4 threads: halves */
+  assert_true(rdi_cut_make(&cut, 4, 4, 0, much, 1, 4, 128)); /* 4 heads, 4 threads: halves */
   assert_int_equal(cut.row_block, 64);
   assert_int_equal(cut.items, 8);
-  assert_true(rdi_cut_make(&cut, 16, 16, much, 1, 1, 512));
+  assert_true(rdi_cut_make(&cut, 4, 4, 1, much, 1, 4, 128)); /* one each, when they are even */
+  assert_int_equal(cut.row_block, 128);
+  assert_true(rdi_cut_make(&cut, 2, 2, 1, much, 1, 1, 128));
+  assert_int_equal(cut.row_block, 64);
+  assert_true(rdi_cut_make(&cut, 4, 4, 1, much, 1, 6, 128));
+  assert_int_equal(cut.row_block, 64);
+  assert_true(rdi_cut_make(&cut, 16, 16, 0, much, 1, 1, 512));
   assert_int_equal(cut.row_block, 32);
   assert_int_equal(cut.items, 16);
-  assert_true(rdi_cut_make(&cut, 4, 4, much, 1, 1, 20)); /* nothing to cut */
+  assert_true(rdi_cut_make(&cut, 4, 4, 0, much, 1, 1, 20)); /* nothing to cut */
   assert_int_equal(cut.row_block, 20);
-  assert_true(rdi_cut_make(&cut, 4, 4, 128 * 128, 1, 1, 128)); /* too little to wake a thread for */
+  assert_true(
+      rdi_cut_make(&cut, 4, 4, 0, 128 * 128, 1, 1, 128)); /* too little to wake a thread for */
   assert_int_equal(cut.slices, 1);
   assert_int_equal(cut.row_block, 128);
-  assert_true(rdi_cut_make(&cut, 2, 48, much, 1, 6, 128)); /* block_num 24 on two threads */
+  assert_true(rdi_cut_make(&cut, 2, 48, 0, much, 1, 6, 128)); /* block_num 24 on two threads */
   assert_int_equal(cut.row_block, 32);
   assert_true(cut.slices <= 8);
-  assert_true(rdi_cut_make(&cut, 4, 4, much, 0, 6, 128));
+  assert_true(rdi_cut_make(&cut, 4, 4, 0, much, 0, 6, 128));
   assert_int_equal(cut.items, 0);
-  assert_false(rdi_cut_make(&cut, 4, 4, much, INT64_MAX / 2, 6, 128));
+  assert_false(rdi_cut_make(&cut, 4, 4, 0, much, INT64_MAX / 2, 6, 128));
 }
 
 static void slices_cover_all_items(void **state) {
@@ -48,7 +56,7 @@ static void slices_cover_all_items(void **state) {
     rdi_cut cut;
     int64_t start[4 * 16 + 1];
     const int64_t threads = 2 + (int64_t)(next_random(&seed) % 15);
-    assert_true(rdi_cut_make(&cut, threads, threads, INT64_MAX, B, job.m.Hv, job.m.V));
+    assert_true(rdi_cut_make(&cut, threads, threads, 0, INT64_MAX, B, job.m.Hv, job.m.V));
     assert_in_range(cut.slices, 1, 4 * threads);
     rdi_cut_slices(&cut, &job, start);
     assert_int_equal(start[0], 0);
