@@ -390,18 +390,22 @@ RD_NPU_API void rd_npu_copy_ubuf_to_gm_align(rd_npu_core *c, rd_npu_site s, uint
                                              uint64_t src_ub, uint32_t n_burst, uint32_t len_bytes,
                                              uint32_t ub_gap, uint32_t gm_gap);
 
-/* ------------------------------------------------------------------ intrinsics: matrix (b16
- * operands) Fractal = 16x16 elements, 512 B for 16-bit types.  R1, M1, K1, N1 = counts of 16. NZ of
- * X[R,C] (L1, UB):  element (r,c) at ((c/16)*16*R1 + r)*16 + c%16 L0A ZZ of A[M,K]: ((m/16)*K1 +
- * k/16)*256 + (m%16)*16 + k%16        310P, 910B L0A NZ of A[M,K]:       ((k/16)*M1 + m/16)*256 +
- * (m%16)*16 + k%16        950 L0B ZN of B[K,N]:       ((k/16)*N1 + n/16)*256 + (n%16)*16 + k%16 L0C
- * NZ of C[M,N]:       ((n/16)*M1 + m/16)*256 + (m%16)*16 + n%16        times the element size load
- * (MTE1): fractal i of repeat (0..255; 0 = no-op) comes from src + (start + i*src_stride)*512 and
- * goes to dst + i*(1+dst_gap)*512; transpose = inside each 16x16.  L1 address 32 B, L0A/L0B address
- * 512 B aligned. A from NZ(A):    for m1: start m1, repeat K1, src_stride M1, dst + m1*K1*512 (950:
- * one load, M1*K1, stride 1) A from NZ(A^T):  one load, repeat M1*K1, src_stride 1, transpose
- * (310P, 910B) B from NZ(B):    for k1: start k1, repeat N1, src_stride K1, dst + k1*N1*512,
- * transpose B from NZ(B^T):  one load, repeat N1*K1, src_stride 1 */
+/* ------------------------------------------------------------------ intrinsics: matrix
+ * 16-bit operands.  Fractal = 16x16 elements, 512 B for 16-bit types.  R1, M1, K1, N1 = counts of 16.
+ *   NZ of X[R,C] (L1, UB)   element (r,c) at ((c/16)*16*R1 + r)*16 + c%16
+ *   L0A ZZ of A[M,K]        ((m/16)*K1 + k/16)*256 + (m%16)*16 + k%16        310P, 910B
+ *   L0A NZ of A[M,K]        ((k/16)*M1 + m/16)*256 + (m%16)*16 + k%16        950
+ *   L0B ZN of B[K,N]        ((k/16)*N1 + n/16)*256 + (n%16)*16 + k%16
+ *   L0C NZ of C[M,N]        ((n/16)*M1 + m/16)*256 + (m%16)*16 + n%16        times the element size
+ *
+ * load (MTE1): fractal i of repeat (0..255; 0 = no-op) comes from src + (start + i*src_stride)*512 and
+ * goes to dst + i*(1+dst_gap)*512; transpose = inside each 16x16.  L1 address 32 B, L0A and L0B address
+ * 512 B aligned.
+ *   A from NZ(A)     for m1: start m1, repeat K1, src_stride M1, dst + m1*K1*512
+ *                    (950: one load, repeat M1*K1, src_stride 1)
+ *   A from NZ(A^T)   one load, repeat M1*K1, src_stride 1, transpose (310P, 910B)
+ *   B from NZ(B)     for k1: start k1, repeat N1, src_stride K1, dst + k1*N1*512, transpose
+ *   B from NZ(B^T)   one load, repeat N1*K1, src_stride 1 */
 #define RD_NPU_LOAD                                                                                \
   rd_npu_core *c, rd_npu_site s, uint64_t dst, uint64_t src, uint32_t start, uint32_t repeat,      \
       uint32_t src_stride, uint32_t dst_gap, bool transpose
@@ -431,15 +435,15 @@ RD_NPU_API void rd_npu_copy_matrix_cc_to_gm(rd_npu_core *c, rd_npu_site s, rd_np
                                             uint64_t dst_gm, uint64_t src_l0c, uint32_t m,
                                             uint32_t n, uint32_t rows, uint32_t dst_ld);
 
-/* ------------------------------------------------------------------ intrinsics: vector (pipe V, UB
- * only) repeat 0..255 (0 = no-op).  Lane l of repeat r of an operand: byte = base + 32*(r*rep +
- * (l/e)*blk) + (l%e)*size, e = 32/size of THAT operand.  64 lanes for 32-bit types and 16<->32
- * conversions, else 128.  blk and rep are in units of 32 B, 0..65535.  Inactive lanes are neither
- * read nor written.  Addresses 32 B aligned. Within a repeat src and dst overlap exactly (same base
- * and block stride) or not at all, and a repeat may not read what an earlier repeat of the same
- * instruction wrote - except vadd vsub vmul vmax vmin on F16, S32, F32 with dst = src1 and a zero
- * src1 and dst repeat stride, which run in order. Types: vadd vsub vmul vmax vmin: F16 F32 S32;
- * vdiv vmla vmadd: F16 F32. */
+/* ------------------------------------------------------------------ intrinsics: vector
+ * Pipe V, UB only.  repeat 0..255 (0 = no-op).  Lane l of repeat r of an operand:
+ *   byte = base + 32*(r*rep + (l/e)*blk) + (l%e)*size, e = 32/size of THAT operand.
+ * 64 lanes for 32-bit types and 16<->32 conversions, else 128.  blk and rep are in units of 32 B,
+ * 0..65535.  Inactive lanes are neither read nor written.  Addresses 32 B aligned.  Within a repeat src
+ * and dst overlap exactly (same base and block stride) or not at all, and a repeat may not read what an
+ * earlier repeat of the same instruction wrote - except vadd vsub vmul vmax vmin on F16, S32, F32 with
+ * dst = src1 and a zero src1 or dst repeat stride, which run in order.
+ * Types: vadd vsub vmul vmax vmin: F16 F32 S32; vdiv vmla vmadd: F16 F32. */
 #define RD_NPU_VEC3                                                                                \
   rd_npu_core *c, rd_npu_site s, rd_npu_type type, uint64_t dst, uint64_t src0, uint64_t src1,     \
       uint32_t repeat, uint32_t dst_blk, uint32_t src0_blk, uint32_t src1_blk, uint32_t dst_rep,   \
