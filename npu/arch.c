@@ -44,7 +44,7 @@ const char *rd_npu_buffer_name(rd_npu_buffer buffer) {
   return (unsigned)buffer < sizeof names / sizeof names[0] ? names[buffer] : "?";
 }
 
-bool npu_pipe_exists(const rd_npu_launch *l, unsigned pipe) {
+bool rdn_pipe_exists(const rd_npu_launch *l, unsigned pipe) {
   static const uint8_t pipes[3] = {
       [RD_NPU_COUPLED] = 1u << RD_NPU_PIPE_S | 1u << RD_NPU_PIPE_V | 1u << RD_NPU_PIPE_M |
                          1u << RD_NPU_PIPE_MTE1 | 1u << RD_NPU_PIPE_MTE2 | 1u << RD_NPU_PIPE_MTE3,
@@ -55,6 +55,6 @@ bool npu_pipe_exists(const rd_npu_launch *l, unsigned pipe) {
   return pipe < PIPES && (pipes[l->kind] >> pipe & 1);
 }
 
-uint32_t npu_launch_programs(const rd_npu_launch *l) {
+uint32_t rdn_launch_programs(const rd_npu_launch *l) {
   return l->block_num * (l->kind == RD_NPU_VECTOR ? archs[l->arch].vectors_per_core : 1);
 }

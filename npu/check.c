@@ -63,15 +63,15 @@ static void join(vclock *into, const vclock *from) {
     if (from->at[p] > into->at[p]) into->at[p] = from->at[p];
 }
 
-checker *npu_checker_new(const rd_npu_launch *l) {
+checker *rdn_checker_new(const rd_npu_launch *l) {
   checker *k = calloc(1, sizeof *k);
   if (!k) return NULL;
   k->launch = l;
   k->arch = rd_npu_arch_get(l->arch);
   k->written = calloc(l->tensor_count + 1, sizeof *k->written);
   k->read = calloc(l->tensor_count + 1, sizeof *k->read);
-  if (!k->written || !k->read || !npu_shadow_init(&k->shadow, l)) {
-    npu_checker_free(k);
+  if (!k->written || !k->read || !rdn_shadow_init(&k->shadow, l)) {
+    rdn_checker_free(k);
     return NULL;
   }
   return k;
@@ -84,8 +84,8 @@ static void free_ranges(checker *k) {
   }
 }
 
-void npu_checker_reset(checker *k) {
-  npu_shadow_reset(&k->shadow);
+void rdn_checker_reset(checker *k) {
+  rdn_shadow_reset(&k->shadow);
   free_ranges(k);
   memset(k->vc, 0, sizeof k->vc);
   memset(&k->now, 0, sizeof k->now);
@@ -100,12 +100,12 @@ void npu_checker_reset(checker *k) {
   k->failed = false;
 }
 
-void npu_checker_free(checker *k) {
+void rdn_checker_free(checker *k) {
   if (!k) return;
   free_ranges(k);
   free(k->written);
   free(k->read);
-  npu_shadow_free(&k->shadow);
+  rdn_shadow_free(&k->shadow);
   for (unsigned a = 0; a < PIPES; a++) {
     free(k->notes[a]);
     for (unsigned b = 0; b < PIPES; b++)
@@ -114,10 +114,10 @@ void npu_checker_free(checker *k) {
   free(k);
 }
 
-const vclock *npu_checker_clock(const checker *k) { return &k->now; }
-bool npu_checker_failed(const checker *k) { return k->failed; }
+const vclock *rdn_checker_clock(const checker *k) { return &k->now; }
+bool rdn_checker_failed(const checker *k) { return k->failed; }
 
-const range_set *npu_checker_ranges(const checker *k, uint32_t tensor, bool writes) {
+const range_set *rdn_checker_ranges(const checker *k, uint32_t tensor, bool writes) {
   return writes ? &k->written[tensor] : &k->read[tensor];
 }
 
@@ -172,7 +172,7 @@ static void report_pair(visit *v, const shadow_entry *e, bool write, uint64_t be
                                        : RD_NPU_RACE_RAW;
   if (e->pipe == RD_NPU_PIPE_M && v->i->pipe == RD_NPU_PIPE_M && v->o->buffer == RD_NPU_L0C)
     kind = RD_NPU_ACCUMULATE;
-  raw_finding *r = npu_finding_add(v->f, kind, &a, &b, NULL);
+  raw_finding *r = rdn_finding_add(v->f, kind, &a, &b, NULL);
   if (!r) {
     k->failed = true;
     return;
@@ -224,7 +224,7 @@ static void touch(visit *v, granule *g, uint32_t mask, uint64_t at, bool write) 
       else
         *e = part->entry[--part->count];
     }
-  shadow_entry *now = npu_shadow_entry(&v->k->shadow, g);
+  shadow_entry *now = rdn_shadow_entry(&v->k->shadow, g);
   if (now)
     *now = (shadow_entry){.index = v->i->index, .mask = mask, .pipe = v->i->pipe, .write = write};
   else
@@ -232,7 +232,7 @@ static void touch(visit *v, granule *g, uint32_t mask, uint64_t at, bool write) 
 }
 
 static void touch_granule(visit *v, uint64_t at, uint32_t mask) {
-  granule *g = npu_shadow_at(&v->k->shadow, v->o->buffer, v->o->tensor, at / GRANULE);
+  granule *g = rdn_shadow_at(&v->k->shadow, v->o->buffer, v->o->tensor, at / GRANULE);
   if (!g) {
     v->k->failed = true;
     return;
@@ -248,7 +248,7 @@ static void touch_granule(visit *v, uint64_t at, uint32_t mask) {
                       .tensor = v->o->tensor,
                       .begin = first,
                       .end = first + 1};
-      npu_finding_add(v->f, RD_NPU_UNINITIALISED, &a, NULL, NULL);
+      rdn_finding_add(v->f, RD_NPU_UNINITIALISED, &a, NULL, NULL);
       v->uninitialised = true;
     }
     touch(v, g, mask, at / GRANULE * GRANULE, false);
@@ -279,7 +279,7 @@ static void touch_operand(visit *v) {
     for (uint64_t u = 0; u < o->units; u++) {
       range r = {o->base + u * o->stride, o->base + u * o->stride + o->bytes, v->i->site, v->i->op,
                  v->i->pipe};
-      if (!npu_ranges_add(set, r)) v->k->failed = true;
+      if (!rdn_ranges_add(set, r)) v->k->failed = true;
     }
   }
   if (!o->lanes) {
@@ -294,7 +294,7 @@ static void touch_operand(visit *v) {
   }
   unsigned blocks = o->lanes * o->elem / GRANULE;
   uint32_t mask[16];
-  for (unsigned b = 0; b < blocks; b++) mask[b] = npu_block_mask(o, b);
+  for (unsigned b = 0; b < blocks; b++) mask[b] = rdn_block_mask(o, b);
   for (uint64_t u = 0; u < o->units; u++) {
     if (u && o->stride == 0 && !(o->access & WRITE)) break; /* the same lanes again */
     for (unsigned b = 0; b < blocks; b++)
@@ -327,7 +327,7 @@ static void step_set(checker *k, const insn *i, finding_list *f) {
         "flag %s_%s %u may still be set when it is set again: missing edge %s_%s from the wait",
         rd_npu_pipe_name(i->flag.src), rd_npu_pipe_name(dst), i->flag.id, rd_npu_pipe_name(dst),
         rd_npu_pipe_name(i->flag.src));
-    npu_finding_add(f, RD_NPU_FLAG_REUSE, &a, &b, why);
+    rdn_finding_add(f, RD_NPU_FLAG_REUSE, &a, &b, why);
   }
   for (uint32_t n = 0; n < k->lost_count; n++) {
     lost_wait *w = &k->lost[n];
@@ -380,7 +380,7 @@ static void step_barrier(checker *k, const insn *i) {
 /* ---- the step
  * -------------------------------------------------------------------------------------------- */
 
-void npu_checker_step(checker *k, const insn *i, uint32_t position, finding_list *f) {
+void rdn_checker_step(checker *k, const insn *i, uint32_t position, finding_list *f) {
   if (k->failed) return;
   unsigned p = i->pipe;
   uint32_t own = k->vc[p].at[RD_NPU_PIPE_S];
@@ -405,7 +405,7 @@ void npu_checker_step(checker *k, const insn *i, uint32_t position, finding_list
     return;
   }
   operand o[MAX_OPERANDS];
-  unsigned count = npu_operands(i, o);
+  unsigned count = rdn_operands(i, o);
   visit v = {.k = k, .i = i, .position = position, .f = f};
   for (unsigned pass = 0; pass < 2; pass++) /* all reads come before all writes */
     for (unsigned n = 0; n < count; n++) {
@@ -416,7 +416,7 @@ void npu_checker_step(checker *k, const insn *i, uint32_t position, finding_list
       v.uninitialised = false;
       touch_operand(&v);
     }
-  if (npu_moves(i) && !npu_shadow_move(&k->shadow, i, &o[0], &o[1])) k->failed = true;
+  if (rdn_moves(i) && !rdn_shadow_move(&k->shadow, i, &o[0], &o[1])) k->failed = true;
 }
 
 static void report_lost(checker *k, finding_list *f) {
@@ -428,12 +428,12 @@ static void report_lost(checker *k, finding_list *f) {
     snprintf(why, sizeof why, "%s waits for flag %s_%s %u, the set that would satisfy it: %s",
              rd_npu_pipe_name(w->dst), rd_npu_pipe_name(w->src), rd_npu_pipe_name(w->dst), w->id,
              w->later_set ? "issued only after the wait" : "none issued");
-    raw_finding *r = npu_finding_add(f, RD_NPU_DEADLOCK, &a, w->later_set ? &b : NULL, why);
+    raw_finding *r = rdn_finding_add(f, RD_NPU_DEADLOCK, &a, w->later_set ? &b : NULL, why);
     remember_pair(r, w->position, w->position);
   }
 }
 
-void npu_checker_finish(checker *k, finding_list *f) {
+void rdn_checker_finish(checker *k, finding_list *f) {
   if (k->failed) return;
   report_lost(k, f);
   for (unsigned a = 0; a < PIPES; a++)
@@ -448,7 +448,7 @@ void npu_checker_finish(checker *k, finding_list *f) {
           char why[120];
           snprintf(why, sizeof why, "flag %s_%s %u is still set when the kernel ends",
                    rd_npu_pipe_name(a), rd_npu_pipe_name(b), id);
-          npu_finding_add(f, RD_NPU_LEFTOVER_FLAG, &set, NULL, why);
+          rdn_finding_add(f, RD_NPU_LEFTOVER_FLAG, &set, NULL, why);
         }
       }
   const vclock *s = &k->vc[RD_NPU_PIPE_S];
@@ -459,6 +459,6 @@ void npu_checker_finish(checker *k, finding_list *f) {
     snprintf(why, sizeof why,
              "%s may still be running when the kernel ends: pipe_barrier(ALL) is missing",
              rd_npu_pipe_name(p));
-    npu_finding_add(f, RD_NPU_LEFTOVER_OP, &a, NULL, why);
+    rdn_finding_add(f, RD_NPU_LEFTOVER_OP, &a, NULL, why);
   }
 }

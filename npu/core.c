@@ -7,7 +7,7 @@
 #include <string.h>
 
 rd_npu_site rd_npu_site_at(rd_npu_core *c, const char *file, int line, rd_npu_site caller) {
-  rd_npu_site s = npu_program_site(&c->prog, file, line, caller);
+  rd_npu_site s = rdn_program_site(&c->prog, file, line, caller);
   if (!s) c->out_of_memory = true;
   return s;
 }
@@ -18,12 +18,12 @@ rd_npu_arch rd_npu_get_arch(rd_npu_core *c) { return c->launch->arch; }
 
 static void finding(rd_npu_core *c, rd_npu_finding_kind kind, const insn *i, const char *why) {
   raw_access a = {.pipe = i->pipe, .op = i->op, .site = i->site};
-  if (!npu_finding_add(&c->findings, kind, &a, NULL, why)) c->out_of_memory = true;
+  if (!rdn_finding_add(&c->findings, kind, &a, NULL, why)) c->out_of_memory = true;
 }
 
 /* Does this architecture and kind of core have the instruction? */
 static bool available(rd_npu_core *c, const insn *i) {
-  const op_info *info = &npu_ops[i->op];
+  const op_info *info = &rdn_ops[i->op];
   const char *arch = c->arch->name;
   char why[160];
   if (!(info->archs >> c->launch->arch & 1)) {
@@ -31,7 +31,7 @@ static bool available(rd_npu_core *c, const insn *i) {
     finding(c, RD_NPU_MISSING_INSTRUCTION, i, why);
     return false;
   }
-  if (!npu_pipe_exists(c->launch, i->pipe)) {
+  if (!rdn_pipe_exists(c->launch, i->pipe)) {
     snprintf(why, sizeof why, "%s: this kind of core on %s has no pipe %s", info->name, arch,
              rd_npu_pipe_name(i->pipe));
     finding(c, RD_NPU_MISSING_INSTRUCTION, i, why);
@@ -51,12 +51,12 @@ static bool available(rd_npu_core *c, const insn *i) {
 static bool control_ok(rd_npu_core *c, const insn *i) {
   char why[160];
   if (i->op == OP_pipe_barrier) {
-    if (i->barrier.pipe == RD_NPU_PIPE_ALL || npu_pipe_exists(c->launch, i->barrier.pipe))
+    if (i->barrier.pipe == RD_NPU_PIPE_ALL || rdn_pipe_exists(c->launch, i->barrier.pipe))
       return true;
     finding(c, RD_NPU_MISSING_INSTRUCTION, i, "barrier on a pipe this core does not have");
     return false;
   }
-  if (!npu_pipe_exists(c->launch, i->flag.src) || !npu_pipe_exists(c->launch, i->flag.dst) ||
+  if (!rdn_pipe_exists(c->launch, i->flag.src) || !rdn_pipe_exists(c->launch, i->flag.dst) ||
       i->flag.src == i->flag.dst) {
     snprintf(why, sizeof why, "no event from pipe %s to pipe %s on this core",
              rd_npu_pipe_name(i->flag.src), rd_npu_pipe_name(i->flag.dst));
@@ -88,7 +88,7 @@ static void run(rd_npu_core *c, const insn *i) {
     return;
   }
   if (!c->execute || c->halted) return;
-  if (!npu_execute_all(c->mem, i)) finding(c, RD_NPU_BOUNDS, i, "gather offset outside its table");
+  if (!rdn_execute_all(c->mem, i)) finding(c, RD_NPU_BOUNDS, i, "gather offset outside its table");
 }
 
 /* Keeps events and barriers for implied.c; a dropped one takes no place in its queue. */
@@ -96,10 +96,10 @@ static void keep_control(rd_npu_core *c, const insn *i, bool dropped) {
   insn k = *i;
   k.index = c->next_index[i->pipe] + !dropped;
   if (i->op == OP_pipe_barrier) memcpy(k.barrier.ends, c->next_index, sizeof k.barrier.ends);
-  if (!npu_program_add(&c->control, &k)) c->out_of_memory = true;
+  if (!rdn_program_add(&c->control, &k)) c->out_of_memory = true;
 }
 
-void npu_issue(rd_npu_core *c, insn *i) {
+void rdn_issue(rd_npu_core *c, insn *i) {
   char why[200];
   if (c->out_of_memory) return;
   bool control = i->op == OP_set_flag || i->op == OP_wait_flag || i->op == OP_pipe_barrier;
@@ -110,20 +110,20 @@ void npu_issue(rd_npu_core *c, insn *i) {
     if (dropped) return;
   } else {
     if (!available(c, i)) return;
-    if (!npu_validate(c->launch, i, why, sizeof why)) {
+    if (!rdn_validate(c->launch, i, why, sizeof why)) {
       finding(c, RD_NPU_BOUNDS, i, why);
       return;
     }
-    if (npu_units(i) == 0) return; /* repeat 0 */
+    if (rdn_units(i) == 0) return; /* repeat 0 */
   }
   i->index = ++c->next_index[i->pipe];
   uint32_t position = (uint32_t)c->issued++;
-  if (c->check) npu_checker_step(c->chk, i, position, &c->findings);
+  if (c->check) rdn_checker_step(c->chk, i, position, &c->findings);
   run(c, i);
-  if (c->record && !npu_program_add(&c->prog, i)) c->out_of_memory = true;
+  if (c->record && !rdn_program_add(&c->prog, i)) c->out_of_memory = true;
 }
 
-bool npu_parse_without(const char *text, uint8_t without[PIPES][PIPES]) {
+bool rdn_parse_without(const char *text, uint8_t without[PIPES][PIPES]) {
   memset(without, 0, PIPES * PIPES);
   while (text && *text) {
     bool found = false;

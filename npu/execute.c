@@ -80,7 +80,7 @@ static void scalar_op(memory *m, const insn *i) {
 
 static void copy_units(const memory *m, const insn *i, uint32_t begin, uint32_t end) {
   operand o[MAX_OPERANDS];
-  npu_operands(i, o);
+  rdn_operands(i, o);
   for (uint32_t u = begin; u < end; u++) {
     copy_range(m, i->copy.dst + u * o[1].stride, i->copy.src + u * o[0].stride, o[0].bytes);
     if (o[1].bytes > o[0].bytes) /* the padding of an unaligned burst */
@@ -108,13 +108,13 @@ static void convert_run(uint8_t *dst, const uint8_t *src, uint8_t to, uint8_t fr
     return;
   }
   vector_fn *fn =
-      npu_vector_fn(to == RD_NPU_F16 ? OP_vconv_f322f16 : OP_vconv_f322bf16, RD_NPU_F32);
+      rdn_vector_fn(to == RD_NPU_F16 ? OP_vconv_f322f16 : OP_vconv_f322bf16, RD_NPU_F32);
   fn(dst, src, NULL, 0, n);
 }
 
 static void cc_to_ub(const memory *m, const insn *i, uint32_t begin, uint32_t end) {
   operand o[MAX_OPERANDS];
-  npu_operands(i, o);
+  rdn_operands(i, o);
   for (uint32_t u = begin; u < end; u++)
     convert_run(local(m, i->copy.dst) + u * o[1].stride, local(m, i->copy.src) + u * o[0].stride,
                 i->type_dst, i->type_src, (size_t)i->copy.len * 256);
@@ -153,7 +153,7 @@ static void mad_rows(float *restrict acc, const float *restrict a, const float *
 }
 
 static void widen(float *dst, const uint8_t *src, uint8_t type, size_t n) {
-  npu_vector_fn(type == RD_NPU_BF16 ? OP_vconv_bf162f32 : OP_vconv_f162f32, RD_NPU_F32)(dst, src,
+  rdn_vector_fn(type == RD_NPU_BF16 ? OP_vconv_bf162f32 : OP_vconv_f162f32, RD_NPU_F32)(dst, src,
                                                                                         NULL, 0, n);
 }
 
@@ -240,7 +240,7 @@ static void vector_repeat(const lane_run *v, const insn *i, uint32_t r, vector_f
 }
 
 static void vector_units(const memory *m, const insn *i, uint32_t begin, uint32_t end) {
-  uint8_t class = npu_ops[i->op].class;
+  uint8_t class = rdn_ops[i->op].class;
   lane_run v = {.dst = local(m, i->v.dst),
                 .size_dst = type_size(i->type_dst),
                 .size_src = type_size(i->type_src)};
@@ -251,7 +251,7 @@ static void vector_units(const memory *m, const insn *i, uint32_t begin, uint32_
   uint32_t lanes = wide ? 64 : 128;
   v.chunk = wide ? 8 : 16;
   vector_fn *fn =
-      npu_vector_fn(i->op, i->type_dst == RD_NPU_F16 && wide ? RD_NPU_F32 : i->type_dst);
+      rdn_vector_fn(i->op, i->type_dst == RD_NPU_F16 && wide ? RD_NPU_F32 : i->type_dst);
   uint32_t scalar = scalar_bits(m, i->v.scalar, i->type_dst);
   bool all = i->v.lo == ~0ull && (wide || i->v.hi == ~0ull);
   uint32_t drep = lanes * v.size_dst / 32, srep = lanes * v.size_src / 32;
@@ -365,9 +365,9 @@ static bool gather_units(const memory *m, const insn *i, uint32_t begin, uint32_
   return inside;
 }
 
-bool npu_execute(memory *m, const insn *i, uint32_t begin, uint32_t end) {
+bool rdn_execute(memory *m, const insn *i, uint32_t begin, uint32_t end) {
   if (begin >= end) return true;
-  switch (npu_ops[i->op].class) {
+  switch (rdn_ops[i->op].class) {
   case CLASS_BURST:
   case CLASS_ALIGN:
     copy_units(m, i, begin, end);

@@ -63,15 +63,15 @@ static bool run_node(explorer *e, uint32_t index, uint32_t deviations) {
                 .script_count = depth,
                 .options = e->options,
                 .options_capacity = e->options_capacity};
-  if (!npu_image_copy(&e->got, e->before)) return false;
-  npu_memory_poison(&e->mem);
-  npu_image_bind(&e->got, &e->mem);
-  replay_end end = npu_replay(&e->core->prog, e->core->launch, &e->mem, &s, NULL, 0);
+  if (!rdn_image_copy(&e->got, e->before)) return false;
+  rdn_memory_poison(&e->mem);
+  rdn_image_bind(&e->got, &e->mem);
+  replay_end end = rdn_replay(&e->core->prog, e->core->launch, &e->mem, &s, NULL, 0);
   if (end == REPLAY_NO_MEMORY) return false;
   e->explored++;
   uint32_t tensor;
   uint64_t byte;
-  if (end != REPLAY_DONE || npu_image_differs(&e->expected, &e->got, &tensor, &byte))
+  if (end != REPLAY_DONE || rdn_image_differs(&e->expected, &e->got, &tensor, &byte))
     e->differs = true;
   if (depth >= deviations) return true;
   uint32_t seen = s.decisions < e->options_capacity ? s.decisions : e->options_capacity;
@@ -90,11 +90,11 @@ static bool explore_core(explorer *e, uint32_t deviations, const rd_npu_options 
   free(e->script);
   e->options = malloc(e->options_capacity);
   e->script = malloc((e->options_capacity + 1) * sizeof *e->script);
-  if (!e->options || !e->script || !npu_image_copy(&e->expected, e->before)) return false;
-  npu_memory_poison(&e->mem);
-  npu_image_bind(&e->expected, &e->mem);
-  if (!npu_memory_regs(&e->mem, c->prog.regs)) return false;
-  npu_replay_plain(&c->prog, &e->mem);
+  if (!e->options || !e->script || !rdn_image_copy(&e->expected, e->before)) return false;
+  rdn_memory_poison(&e->mem);
+  rdn_image_bind(&e->expected, &e->mem);
+  if (!rdn_memory_regs(&e->mem, c->prog.regs)) return false;
+  rdn_replay_plain(&c->prog, &e->mem);
   if (!push(e, 0, 0, (deviation){0, 0})) return false;
   for (uint32_t n = 0; n < e->count && !e->differs; n++) {
     if (!run_node(e, n, deviations)) return false;
@@ -108,21 +108,21 @@ static void note_difference(explorer *e, rd_npu_core *c) {
   uint64_t byte;
   raw_access a = {.op = OP_pipe_barrier};
   raw_finding *f =
-      npu_finding_add(&c->findings, RD_NPU_SCHEDULE_VALUE, &a, NULL,
+      rdn_finding_add(&c->findings, RD_NPU_SCHEDULE_VALUE, &a, NULL,
                       "an explored schedule hangs or gives other values than program order");
-  if (!f || !npu_image_differs(&e->expected, &e->got, &tensor, &byte)) return;
+  if (!f || !rdn_image_differs(&e->expected, &e->got, &tensor, &byte)) return;
   const rd_npu_tensor *t = &c->launch->tensors[tensor];
   f->witness = RD_NPU_WITNESS_DIFFERS;
   f->witness_tensor = tensor;
   f->witness_index = byte / t->elem_bytes;
-  f->expected = npu_element(t, e->expected.data[tensor], f->witness_index);
-  f->got = npu_element(t, e->got.data[tensor], f->witness_index);
+  f->expected = rdn_element(t, e->expected.data[tensor], f->witness_index);
+  f->got = rdn_element(t, e->got.data[tensor], f->witness_index);
 }
 
-bool npu_explore(rd_npu_report *r, const rd_npu_options *o, rd_npu_core *cores, uint32_t count,
+bool rdn_explore(rd_npu_report *r, const rd_npu_options *o, rd_npu_core *cores, uint32_t count,
                  const gm_image *before) {
   explorer e = {.before = before, .limit = o->max_schedules ? o->max_schedules : 20000};
-  bool ok = count == 0 || npu_memory_init(&e.mem, cores[0].launch);
+  bool ok = count == 0 || rdn_memory_init(&e.mem, cores[0].launch);
   for (uint32_t c = 0; c < count && ok; c++) {
     e.core = &cores[c];
     e.differs = false;
@@ -134,8 +134,8 @@ bool npu_explore(rd_npu_report *r, const rd_npu_options *o, rd_npu_core *cores, 
   free(e.nodes);
   free(e.script);
   free(e.options);
-  npu_image_free(&e.expected);
-  npu_image_free(&e.got);
-  npu_memory_free(&e.mem);
+  rdn_image_free(&e.expected);
+  rdn_image_free(&e.got);
+  rdn_memory_free(&e.mem);
   return ok;
 }

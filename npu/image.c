@@ -8,7 +8,7 @@
 
 static bool writable(const rd_npu_tensor *t) { return t->mode & RD_NPU_OUT && t->bytes; }
 
-bool npu_image_take(gm_image *g, const rd_npu_launch *l) {
+bool rdn_image_take(gm_image *g, const rd_npu_launch *l) {
   g->launch = l;
   g->data = calloc(l->tensor_count + 1, sizeof *g->data);
   if (!g->data) return false;
@@ -21,7 +21,7 @@ bool npu_image_take(gm_image *g, const rd_npu_launch *l) {
   return true;
 }
 
-bool npu_image_copy(gm_image *to, const gm_image *from) {
+bool rdn_image_copy(gm_image *to, const gm_image *from) {
   const rd_npu_launch *l = from->launch;
   to->launch = l;
   if (!to->data) to->data = calloc(l->tensor_count + 1, sizeof *to->data);
@@ -35,18 +35,18 @@ bool npu_image_copy(gm_image *to, const gm_image *from) {
   return true;
 }
 
-void npu_image_free(gm_image *g) {
+void rdn_image_free(gm_image *g) {
   for (uint32_t t = 0; g->data && t < g->launch->tensor_count; t++) free(g->data[t]);
   free(g->data);
   memset(g, 0, sizeof *g);
 }
 
-void npu_image_bind(const gm_image *g, memory *m) {
+void rdn_image_bind(const gm_image *g, memory *m) {
   for (uint32_t t = 0; t < m->tensor_count; t++)
     m->gm[t] = g->data[t] ? g->data[t] : m->tensors[t].data;
 }
 
-bool npu_image_differs(const gm_image *a, const gm_image *b, uint32_t *tensor, uint64_t *byte) {
+bool rdn_image_differs(const gm_image *a, const gm_image *b, uint32_t *tensor, uint64_t *byte) {
   for (uint32_t t = 0; t < a->launch->tensor_count; t++) {
     if (!a->data[t] || memcmp(a->data[t], b->data[t], a->launch->tensors[t].bytes) == 0) continue;
     uint64_t at = 0;
@@ -59,7 +59,7 @@ bool npu_image_differs(const gm_image *a, const gm_image *b, uint32_t *tensor, u
 }
 
 /* GM tensors have no element type in the model: 2 bytes read as f16, 4 as f32, 8 as integers. */
-double npu_element(const rd_npu_tensor *t, const uint8_t *data, uint64_t index) {
+double rdn_element(const rd_npu_tensor *t, const uint8_t *data, uint64_t index) {
   uint32_t size = t->elem_bytes;
   uint16_t h = 0;
   float f = 0;

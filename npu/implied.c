@@ -57,7 +57,7 @@ static void path_text(uint64_t path, text *out) {
   for (; path; path >>= 4) {
     unsigned pipe = (unsigned)(path & 15) - 1;
     if (from)
-      npu_text_add(out, "%s%s_%s", between, rd_npu_pipe_name(from - 1), rd_npu_pipe_name(pipe)),
+      rdn_text_add(out, "%s%s_%s", between, rd_npu_pipe_name(from - 1), rd_npu_pipe_name(pipe)),
           between = " ";
     from = pipe + 1;
   }
@@ -69,13 +69,13 @@ static bool judge(rd_npu_report *r, const rd_npu_core *c, const insn *wait, cons
   unsigned src = wait->flag.src;
   bool ordered = now->at[src] >= set->released.at[src];
   char a[400], b[400];
-  npu_site_text(&c->prog, set->site, a, sizeof a);
-  npu_site_text(&c->prog, wait->site, b, sizeof b);
+  rdn_site_text(&c->prog, set->site, a, sizeof a);
+  rdn_site_text(&c->prog, wait->site, b, sizeof b);
   text t = {0}, how = {0};
-  npu_text_add(&t, "%s_%s set at %s, waited for at %s", rd_npu_pipe_name(src),
+  rdn_text_add(&t, "%s_%s set at %s, waited for at %s", rd_npu_pipe_name(src),
                rd_npu_pipe_name(wait->flag.dst), a, b);
   if (ordered) path_text(now->path[src], &how);
-  bool ok = npu_report_dropped(r, t.ok ? t.data : NULL, ordered,
+  bool ok = rdn_report_dropped(r, t.ok ? t.data : NULL, ordered,
                                how.ok && how.data ? how.data : "program order");
   free(t.data);
   free(how.data);
@@ -121,7 +121,7 @@ static bool walk(rd_npu_report *r, const rd_npu_core *c, path_clock *vc,
   return true;
 }
 
-bool npu_report_implied(rd_npu_report *r, const rd_npu_core *cores, uint32_t count) {
+bool rdn_report_implied(rd_npu_report *r, const rd_npu_core *cores, uint32_t count) {
   bool ok = true;
   held_flag(*flags)[PIPES][FLAG_IDS] = calloc(PIPES, sizeof *flags);
   if (!flags) return false;

@@ -9,7 +9,7 @@ static insn blank(op o, rd_npu_site s) {
   insn i;
   memset(&i, 0, sizeof i);
   i.op = (uint8_t)o;
-  i.pipe = npu_ops[o].pipe;
+  i.pipe = rdn_ops[o].pipe;
   i.site = s;
   return i;
 }
@@ -24,7 +24,7 @@ void rd_npu_set_flag(rd_npu_core *c, rd_npu_site s, rd_npu_pipe src, rd_npu_pipe
   insn i = blank(OP_set_flag, s);
   i.pipe = i.flag.src = (uint8_t)src, i.flag.dst = (uint8_t)dst;
   i.flag.id = id > 255 ? 255 : (uint8_t)id;
-  npu_issue(c, &i);
+  rdn_issue(c, &i);
 }
 
 void rd_npu_wait_flag(rd_npu_core *c, rd_npu_site s, rd_npu_pipe src, rd_npu_pipe dst,
@@ -32,14 +32,14 @@ void rd_npu_wait_flag(rd_npu_core *c, rd_npu_site s, rd_npu_pipe src, rd_npu_pip
   insn i = blank(OP_wait_flag, s);
   i.flag.src = (uint8_t)src, i.pipe = i.flag.dst = (uint8_t)dst;
   i.flag.id = id > 255 ? 255 : (uint8_t)id;
-  npu_issue(c, &i);
+  rdn_issue(c, &i);
 }
 
 void rd_npu_pipe_barrier(rd_npu_core *c, rd_npu_site s, rd_npu_pipe pipe) {
   insn i = blank(OP_pipe_barrier, s);
   i.barrier.pipe = (uint8_t)pipe;
   i.pipe = pipe == RD_NPU_PIPE_ALL ? RD_NPU_PIPE_S : (uint8_t)pipe;
-  npu_issue(c, &i);
+  rdn_issue(c, &i);
 }
 
 void rd_npu_set_vector_mask(rd_npu_core *c, rd_npu_site s, uint64_t hi, uint64_t lo) {
@@ -56,7 +56,7 @@ void rd_npu_set_vector_mask(rd_npu_core *c, rd_npu_site s, uint64_t hi, uint64_t
     insn i = blank(OP_##name, s);                                                                  \
     i.copy.dst = dst, i.copy.src = src, i.copy.n = n_burst, i.copy.len = len_burst;                \
     i.copy.src_gap = src_gap, i.copy.dst_gap = dst_gap;                                            \
-    npu_issue(c, &i);                                                                              \
+    rdn_issue(c, &i);                                                                              \
   }
 BURST(copy_gm_to_ubuf)
 BURST(copy_ubuf_to_gm)
@@ -70,7 +70,7 @@ void rd_npu_copy_gm_to_ubuf_align(rd_npu_core *c, rd_npu_site s, uint64_t dst_ub
   insn i = blank(OP_copy_gm_to_ubuf_align, s);
   i.copy.dst = dst_ub, i.copy.src = src_gm, i.copy.n = n_burst, i.copy.len = len_bytes;
   i.copy.src_gap = gm_gap, i.copy.dst_gap = ub_gap;
-  npu_issue(c, &i);
+  rdn_issue(c, &i);
 }
 
 void rd_npu_copy_ubuf_to_gm_align(rd_npu_core *c, rd_npu_site s, uint64_t dst_gm, uint64_t src_ub,
@@ -79,7 +79,7 @@ void rd_npu_copy_ubuf_to_gm_align(rd_npu_core *c, rd_npu_site s, uint64_t dst_gm
   insn i = blank(OP_copy_ubuf_to_gm_align, s);
   i.copy.dst = dst_gm, i.copy.src = src_ub, i.copy.n = n_burst, i.copy.len = len_bytes;
   i.copy.src_gap = ub_gap, i.copy.dst_gap = gm_gap;
-  npu_issue(c, &i);
+  rdn_issue(c, &i);
 }
 
 /* ---- matrix
@@ -90,7 +90,7 @@ void rd_npu_copy_ubuf_to_gm_align(rd_npu_core *c, rd_npu_site s, uint64_t dst_gm
     insn i = blank(OP_##name, s);                                                                  \
     i.load.dst = dst, i.load.src = src, i.load.start = start, i.load.repeat = repeat;              \
     i.load.stride = src_stride, i.load.gap = dst_gap, i.load.transpose = transpose;                \
-    npu_issue(c, &i);                                                                              \
+    rdn_issue(c, &i);                                                                              \
   }
 LOAD(load_cbuf_to_ca)
 LOAD(load_cbuf_to_cb)
@@ -102,7 +102,7 @@ void rd_npu_mad(rd_npu_core *c, rd_npu_site s, rd_npu_type type_c, rd_npu_type t
   i.type_dst = (uint8_t)type_c, i.type_src = (uint8_t)type_ab;
   i.mad.dst = dst_c, i.mad.a = a, i.mad.b = b, i.mad.m = m, i.mad.k = k, i.mad.n = n,
   i.mad.init = init;
-  npu_issue(c, &i);
+  rdn_issue(c, &i);
 }
 
 void rd_npu_copy_matrix_cc_to_ubuf(rd_npu_core *c, rd_npu_site s, rd_npu_type type_dst,
@@ -114,7 +114,7 @@ void rd_npu_copy_matrix_cc_to_ubuf(rd_npu_core *c, rd_npu_site s, rd_npu_type ty
   i.type_dst = (uint8_t)type_dst, i.type_src = (uint8_t)type_src;
   i.copy.dst = dst_ub, i.copy.src = src_l0c, i.copy.n = n_burst, i.copy.len = len;
   i.copy.src_gap = src_gap, i.copy.dst_gap = dst_gap;
-  npu_issue(c, &i);
+  rdn_issue(c, &i);
 }
 
 void rd_npu_copy_matrix_cc_to_gm(rd_npu_core *c, rd_npu_site s, rd_npu_type type_dst,
@@ -124,7 +124,7 @@ void rd_npu_copy_matrix_cc_to_gm(rd_npu_core *c, rd_npu_site s, rd_npu_type type
   i.type_dst = (uint8_t)type_dst, i.type_src = RD_NPU_F32;
   i.copy.dst = dst_gm, i.copy.src = src_l0c, i.copy.n = rows, i.copy.len = m;
   i.copy.src_gap = n, i.copy.dst_gap = dst_ld;
-  npu_issue(c, &i);
+  rdn_issue(c, &i);
 }
 
 /* ---- vector
@@ -146,7 +146,7 @@ static insn vector(rd_npu_core *c, op o, rd_npu_site s, rd_npu_type dst, rd_npu_
     i.v.dst_blk = stride(dst_blk, &i), i.v.src0_blk = stride(src0_blk, &i);                        \
     i.v.src1_blk = stride(src1_blk, &i), i.v.dst_rep = stride(dst_rep, &i);                        \
     i.v.src0_rep = stride(src0_rep, &i), i.v.src1_rep = stride(src1_rep, &i);                      \
-    npu_issue(c, &i);                                                                              \
+    rdn_issue(c, &i);                                                                              \
   }
 VEC3(vadd)
 VEC3(vsub)
@@ -163,7 +163,7 @@ static void vec2(rd_npu_core *c, op o, rd_npu_site s, rd_npu_type to, rd_npu_typ
   i.v.dst = dst, i.v.src0 = src, i.v.scalar = scalar;
   i.v.dst_blk = stride(at[1], &i), i.v.src0_blk = stride(at[2], &i);
   i.v.dst_rep = stride(at[3], &i), i.v.src0_rep = stride(at[4], &i);
-  npu_issue(c, &i);
+  rdn_issue(c, &i);
 }
 #define AT ((const uint32_t[5]){repeat, dst_blk, src_blk, dst_rep, src_rep})
 static const rd_npu_scalar no_scalar = {0, 0};
@@ -195,7 +195,7 @@ void rd_npu_vector_dup(rd_npu_core *c, rd_npu_site s, rd_npu_type type, uint64_t
   insn i = vector(c, OP_vector_dup, s, type, type, repeat);
   i.v.dst = dst, i.v.scalar = scalar;
   i.v.dst_blk = stride(dst_blk, &i), i.v.dst_rep = stride(dst_rep, &i);
-  npu_issue(c, &i);
+  rdn_issue(c, &i);
 }
 
 #define VRED(name)                                                                                 \
@@ -203,7 +203,7 @@ void rd_npu_vector_dup(rd_npu_core *c, rd_npu_site s, rd_npu_type type, uint64_t
     insn i = vector(c, OP_##name, s, type, type, repeat);                                          \
     i.v.dst = dst, i.v.src0 = src, i.v.dst_rep = stride(dst_rep, &i);                              \
     i.v.src0_blk = stride(src_blk, &i), i.v.src0_rep = stride(src_rep, &i);                        \
-    npu_issue(c, &i);                                                                              \
+    rdn_issue(c, &i);                                                                              \
   }
 VRED(vcadd)
 VRED(vcgadd)
@@ -213,13 +213,13 @@ void rd_npu_vbrcb(rd_npu_core *c, rd_npu_site s, rd_npu_type type, uint64_t dst,
   insn i = vector(c, OP_vbrcb, s, type, type, repeat);
   i.v.dst = dst, i.v.src0 = src;
   i.v.dst_blk = stride(dst_blk, &i), i.v.dst_rep = stride(dst_rep, &i);
-  npu_issue(c, &i);
+  rdn_issue(c, &i);
 }
 
 void rd_npu_vtranspose(rd_npu_core *c, rd_npu_site s, uint64_t dst, uint64_t src) {
   insn i = vector(c, OP_vtranspose, s, RD_NPU_F16, RD_NPU_F16, 1);
   i.v.dst = dst, i.v.src0 = src;
-  npu_issue(c, &i);
+  rdn_issue(c, &i);
 }
 
 void rd_npu_v4dtrans(rd_npu_core *c, rd_npu_site s, rd_npu_type type, uint64_t dst, uint64_t src,
@@ -227,7 +227,7 @@ void rd_npu_v4dtrans(rd_npu_core *c, rd_npu_site s, rd_npu_type type, uint64_t d
   insn i = vector(c, OP_v4dtrans, s, type, type, 1);
   i.v.dst = dst, i.v.src0 = src, i.v.scalar.bits = chw_to_hwc;
   i.v.extra = (m > 65535 ? 0 : m) << 16 | (channels > 65535 ? 0 : channels);
-  npu_issue(c, &i);
+  rdn_issue(c, &i);
 }
 
 void rd_npu_vgather(rd_npu_core *c, rd_npu_site s, rd_npu_type type, uint64_t dst, uint64_t offsets,
@@ -235,7 +235,7 @@ void rd_npu_vgather(rd_npu_core *c, rd_npu_site s, rd_npu_type type, uint64_t ds
   insn i = vector(c, OP_vgather, s, type, type, repeat);
   i.v.dst = dst, i.v.src0 = offsets, i.v.src1 = table, i.v.extra = table_bytes;
   i.v.dst_blk = 1, i.v.dst_rep = stride(dst_rep, &i);
-  npu_issue(c, &i);
+  rdn_issue(c, &i);
 }
 
 /* ---- scalar unit
@@ -253,17 +253,17 @@ static bool load_gm(rd_npu_core *c, rd_npu_site s, rd_npu_type type, uint64_t sr
   memset(value, 0, 8);
   char why[200];
   raw_access a = {.pipe = i.pipe, .op = i.op, .site = s};
-  bool ok = npu_validate(c->launch, &i, why, sizeof why);
-  if (!ok) npu_finding_add(&c->findings, RD_NPU_BOUNDS, &a, NULL, why);
+  bool ok = rdn_validate(c->launch, &i, why, sizeof why);
+  if (!ok) rdn_finding_add(&c->findings, RD_NPU_BOUNDS, &a, NULL, why);
   if (ok && c->launch->tensors[addr_tensor(src)].mode != RD_NPU_IN) {
-    npu_finding_add(&c->findings, RD_NPU_SCALAR_GM, &a, NULL,
+    rdn_finding_add(&c->findings, RD_NPU_SCALAR_GM, &a, NULL,
                     "S may read only GM tensors that nothing in the launch writes");
     ok = false;
   }
   if (!ok) return false;
   memcpy(value, (const uint8_t *)c->launch->tensors[addr_tensor(src)].data + addr_offset(src),
          type_size(i.type_src));
-  npu_issue(c, &i);
+  rdn_issue(c, &i);
   return true;
 }
 
@@ -290,7 +290,7 @@ float rd_npu_load_gm_float(rd_npu_core *c, rd_npu_site s, rd_npu_type type, uint
 
 static rd_npu_scalar new_register(rd_npu_core *c) {
   uint32_t reg = c->prog.regs++;
-  if (c->mem && !npu_memory_regs(c->mem, c->prog.regs)) c->out_of_memory = true;
+  if (c->mem && !rdn_memory_regs(c->mem, c->prog.regs)) c->out_of_memory = true;
   return (rd_npu_scalar){2, reg};
 }
 
@@ -300,7 +300,7 @@ rd_npu_scalar rd_npu_load_ub(rd_npu_core *c, rd_npu_site s, rd_npu_type type, ui
   i.s.addr = src_ub;
   rd_npu_scalar r = new_register(c);
   i.s.reg = r.bits;
-  npu_issue(c, &i);
+  rdn_issue(c, &i);
   return r;
 }
 
@@ -309,7 +309,7 @@ void rd_npu_store_ub(rd_npu_core *c, rd_npu_site s, rd_npu_type type, uint64_t d
   insn i = blank(OP_store_ub, s);
   i.type_dst = i.type_src = (uint8_t)type;
   i.s.addr = dst_ub, i.s.a = value;
-  npu_issue(c, &i);
+  rdn_issue(c, &i);
 }
 
 #define SOP(name)                                                                                  \
@@ -318,7 +318,7 @@ void rd_npu_store_ub(rd_npu_core *c, rd_npu_site s, rd_npu_type type, uint64_t d
     i.type_dst = i.type_src = (uint8_t)type;                                                       \
     rd_npu_scalar r = new_register(c);                                                             \
     i.s.reg = r.bits, i.s.a = a, i.s.b = b;                                                        \
-    npu_issue(c, &i);                                                                              \
+    rdn_issue(c, &i);                                                                              \
     return r;                                                                                      \
   }
 SOP(sadd)

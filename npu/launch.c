@@ -34,7 +34,7 @@ static const char *tensor_problem(const rd_npu_launch *l) {
   return NULL;
 }
 
-const char *npu_launch_problem(const rd_npu_launch *l, const rd_npu_options *o) {
+const char *rdn_launch_problem(const rd_npu_launch *l, const rd_npu_options *o) {
   if (!l || l->size != sizeof *l) return "launch is NULL or its size field is wrong";
   const rd_npu_arch_info *a = rd_npu_arch_get(l->arch);
   if (!a) return "unknown architecture";
@@ -53,7 +53,7 @@ const char *npu_launch_problem(const rd_npu_launch *l, const rd_npu_options *o) 
     if ((unsigned)o->schedule > RD_NPU_EXHAUSTIVE) return "unknown schedule";
     if (o->threads > 1024) return "threads above 1024";
     uint8_t without[PIPES][PIPES];
-    if (!npu_parse_without(o->without, without))
+    if (!rdn_parse_without(o->without, without))
       return "without: expected channels such as M_V,V_M";
   }
   return tensor_problem(l);
@@ -80,8 +80,8 @@ typedef struct worker {
 static void end_worker(void *user, void *state) {
   (void)user;
   worker *w = state;
-  npu_memory_free(&w->mem);
-  npu_checker_free(w->chk);
+  rdn_memory_free(&w->mem);
+  rdn_checker_free(w->chk);
   free(w);
 }
 
@@ -90,8 +90,8 @@ static void *begin_worker(void *user) {
   worker *w = calloc(1, sizeof *w);
   if (!w) return NULL;
   bool ok = true;
-  if (j->plan.execute) ok = npu_memory_init(&w->mem, j->l);
-  if (ok && j->plan.check) ok = (w->chk = npu_checker_new(j->l)) != NULL;
+  if (j->plan.execute) ok = rdn_memory_init(&w->mem, j->l);
+  if (ok && j->plan.check) ok = (w->chk = rdn_checker_new(j->l)) != NULL;
   if (ok) return w;
   end_worker(j, w);
   return NULL;
@@ -104,13 +104,13 @@ static bool take_ranges(rd_npu_core *c) {
   if (!c->written || !c->read) return false;
   for (uint32_t t = 0; t < n; t++)
     for (int w = 0; w < 2; w++) {
-      const range_set *from = npu_checker_ranges(c->chk, t, w);
+      const range_set *from = rdn_checker_ranges(c->chk, t, w);
       range_set *to = w ? &c->written[t] : &c->read[t];
       to->list = malloc((from->count + 1) * sizeof *to->list);
       if (!to->list) return false;
       if (from->count) memcpy(to->list, from->list, from->count * sizeof *to->list);
       to->count = to->capacity = from->count;
-      npu_ranges_merge(to);
+      rdn_ranges_merge(to);
     }
   return true;
 }
@@ -118,8 +118,8 @@ static bool take_ranges(rd_npu_core *c) {
 /* After the kernel: exit conditions, a hang's description, and the schedule that was asked for. */
 static bool finish_core(cores_job *j, rd_npu_core *c) {
   if (c->check) {
-    npu_checker_finish(c->chk, &c->findings);
-    if (npu_checker_failed(c->chk) || !take_ranges(c)) return false;
+    rdn_checker_finish(c->chk, &c->findings);
+    if (rdn_checker_failed(c->chk) || !take_ranges(c)) return false;
   }
   rd_npu_schedule kind = j->o->schedule;
   bool scheduled = j->plan.execute && (kind == RD_NPU_LAZY || kind == RD_NPU_RANDOM);
@@ -128,12 +128,12 @@ static bool finish_core(cores_job *j, rd_npu_core *c) {
                   .seed = j->o->seed * 0x9E3779B97F4A7C15u + c->block};
     char held[1500];
     replay_end end =
-        npu_replay(&c->prog, c->launch, c->halted ? NULL : c->mem, &s, held, sizeof held);
+        rdn_replay(&c->prog, c->launch, c->halted ? NULL : c->mem, &s, held, sizeof held);
     if (end == REPLAY_NO_MEMORY) return false;
     if (end == REPLAY_STUCK) c->stuck = strdup(held);
     if (!c->halted && end != REPLAY_DONE && c->findings.count == 0) {
       raw_access a = {.op = OP_wait_flag};
-      npu_finding_add(&c->findings, RD_NPU_DEADLOCK, &a, NULL,
+      rdn_finding_add(&c->findings, RD_NPU_DEADLOCK, &a, NULL,
                       end == REPLAY_STUCK ? "the schedule hangs"
                                           : "the schedule sets a flag that is set");
     }
@@ -162,8 +162,8 @@ static bool run_core(void *user, void *state, uint32_t n) {
   c->dropping = j->o->without && *j->o->without;
   c->mem = j->plan.execute ? &w->mem : NULL;
   c->chk = w->chk;
-  if (c->mem && n >= 1) npu_memory_poison(c->mem);
-  if (c->chk) npu_checker_reset(c->chk);
+  if (c->mem && n >= 1) rdn_memory_poison(c->mem);
+  if (c->chk) rdn_checker_reset(c->chk);
   j->l->kernel(c, j->l->args);
   bool ok = !c->out_of_memory && finish_core(j, c);
   c->mem = NULL;
@@ -176,10 +176,10 @@ static bool run_core(void *user, void *state, uint32_t n) {
   return ok;
 }
 
-rd_npu_status npu_run_cores(const rd_npu_launch *l, const rd_npu_options *o, run_plan plan,
+rd_npu_status rdn_run_cores(const rd_npu_launch *l, const rd_npu_options *o, run_plan plan,
                             rd_npu_core **cores, uint32_t *count) {
-  cores_job j = {.l = l, .o = o, .plan = plan, .count = npu_launch_programs(l)};
-  npu_parse_without(o->without, j.without);
+  cores_job j = {.l = l, .o = o, .plan = plan, .count = rdn_launch_programs(l)};
+  rdn_parse_without(o->without, j.without);
   j.cores = calloc(j.count, sizeof *j.cores);
   *cores = j.cores;
   *count = j.count;
@@ -187,17 +187,17 @@ rd_npu_status npu_run_cores(const rd_npu_launch *l, const rd_npu_options *o, run
   for (uint32_t n = 0; n < j.count; n++) j.cores[n].launch = l;
   if (pthread_mutex_init(&j.lock, NULL) != 0) return RD_NPU_NO_MEMORY;
   bool ok =
-      npu_parallel(o->threads ? o->threads : 1, j.count, &j, begin_worker, run_core, end_worker);
+      rdn_parallel(o->threads ? o->threads : 1, j.count, &j, begin_worker, run_core, end_worker);
   pthread_mutex_destroy(&j.lock);
   return ok ? RD_NPU_OK : RD_NPU_NO_MEMORY;
 }
 
-void npu_free_cores(rd_npu_core *cores, uint32_t count) {
+void rdn_free_cores(rd_npu_core *cores, uint32_t count) {
   for (uint32_t n = 0; cores && n < count; n++) {
     rd_npu_core *c = &cores[n];
-    npu_program_free(&c->prog);
-    npu_program_free(&c->control);
-    npu_finding_free(&c->findings);
+    rdn_program_free(&c->prog);
+    rdn_program_free(&c->control);
+    rdn_finding_free(&c->findings);
     for (uint32_t t = 0; t < c->launch->tensor_count; t++) {
       if (c->written) free(c->written[t].list);
       if (c->read) free(c->read[t].list);
@@ -225,7 +225,7 @@ static bool witness_task(void *user, void *state, uint32_t i) {
   (void)state;
   witness_job *j = user;
   rd_npu_core *c = &j->cores[j->list[i].core];
-  return npu_witness(&c->prog, c->launch, j->before, j->list[i].finding);
+  return rdn_witness(&c->prog, c->launch, j->before, j->list[i].finding);
 }
 
 /* One witness per group of the merged report: the lowest core that has it. */
@@ -239,9 +239,9 @@ static bool run_witnesses(const rd_npu_options *o, rd_npu_core *cores, uint32_t 
     for (uint32_t k = 0; k < cores[c].findings.count; k++) {
       raw_finding *f = &cores[c].findings.list[k];
       if (f->kind > RD_NPU_RACE_WAW && f->kind != RD_NPU_ACCUMULATE) continue;
-      if (npu_report_is_first(cores, c, k)) j.list[n].core = c, j.list[n++].finding = f;
+      if (rdn_report_is_first(cores, c, k)) j.list[n].core = c, j.list[n++].finding = f;
     }
-  bool ok = npu_parallel(o->threads ? o->threads : 1, n, &j, NULL, witness_task, NULL);
+  bool ok = rdn_parallel(o->threads ? o->threads : 1, n, &j, NULL, witness_task, NULL);
   free(j.list);
   return ok;
 }
@@ -255,15 +255,15 @@ static bool any_halted(const rd_npu_core *cores, uint32_t count) {
 rd_npu_status rd_npu_run(const rd_npu_launch *launch, const rd_npu_options *options,
                          rd_npu_report **report) {
   static const rd_npu_options defaults = {.size = sizeof(rd_npu_options)};
-  rd_npu_report *r = npu_report_new();
+  rd_npu_report *r = rdn_report_new();
   if (report) *report = r;
   if (!report || !r) {
     rd_npu_report_free(r);
     return RD_NPU_NO_MEMORY;
   }
-  const char *problem = npu_launch_problem(launch, options);
+  const char *problem = rdn_launch_problem(launch, options);
   if (problem) {
-    npu_report_summary(r, "invalid launch: %s", problem);
+    rdn_report_summary(r, "invalid launch: %s", problem);
     return RD_NPU_BAD_INPUT;
   }
   const rd_npu_options *o = options ? options : &defaults;
@@ -275,21 +275,21 @@ rd_npu_status rd_npu_run(const rd_npu_launch *launch, const rd_npu_options *opti
   rd_npu_core *cores = NULL;
   uint32_t count = 0;
   rd_npu_status s = RD_NPU_OK;
-  if (plan.keep && !npu_image_take(&before, launch)) s = RD_NPU_NO_MEMORY;
-  if (s == RD_NPU_OK) s = npu_run_cores(launch, o, plan, &cores, &count);
+  if (plan.keep && !rdn_image_take(&before, launch)) s = RD_NPU_NO_MEMORY;
+  if (s == RD_NPU_OK) s = rdn_run_cores(launch, o, plan, &cores, &count);
   if (s == RD_NPU_OK && o->witnesses && !any_halted(cores, count) &&
       !run_witnesses(o, cores, count, &before))
     s = RD_NPU_NO_MEMORY;
   if (s == RD_NPU_OK && exhaustive && !any_halted(cores, count) &&
-      !npu_explore(r, o, cores, count, &before))
+      !rdn_explore(r, o, cores, count, &before))
     s = RD_NPU_NO_MEMORY;
   if (s == RD_NPU_OK && plan.check && o->without && *o->without &&
-      !npu_report_implied(r, cores, count))
+      !rdn_report_implied(r, cores, count))
     s = RD_NPU_NO_MEMORY;
-  if (s == RD_NPU_OK && !npu_report_collect(r, launch, cores, count)) s = RD_NPU_NO_MEMORY;
-  if (s == RD_NPU_NO_MEMORY) npu_report_summary(r, "out of memory or threads");
+  if (s == RD_NPU_OK && !rdn_report_collect(r, launch, cores, count)) s = RD_NPU_NO_MEMORY;
+  if (s == RD_NPU_NO_MEMORY) rdn_report_summary(r, "out of memory or threads");
   if (s == RD_NPU_OK && rd_npu_report_count(r)) s = RD_NPU_FINDING;
-  npu_free_cores(cores, count);
-  npu_image_free(&before);
+  rdn_free_cores(cores, count);
+  rdn_image_free(&before);
   return s;
 }

@@ -7,7 +7,7 @@
 /* Every float of this pattern is a NaN, every integer −1: stale values never look plausible. */
 #define POISON 0xFF
 
-bool npu_memory_init(memory *m, const rd_npu_launch *l) {
+bool rdn_memory_init(memory *m, const rd_npu_launch *l) {
   memset(m, 0, sizeof *m);
   m->arch = l->arch;
   m->tensors = l->tensors;
@@ -23,15 +23,15 @@ bool npu_memory_init(memory *m, const rd_npu_launch *l) {
     ok = ok && m->buffer[b];
   }
   for (uint32_t t = 0; ok && t < l->tensor_count; t++) m->gm[t] = l->tensors[t].data;
-  if (ok) npu_memory_poison(m);
+  if (ok) rdn_memory_poison(m);
   return ok;
 }
 
-void npu_memory_poison(memory *m) {
+void rdn_memory_poison(memory *m) {
   for (unsigned b = 1; b < RD_NPU_BUFFERS; b++) memset(m->buffer[b], POISON, m->capacity[b]);
 }
 
-bool npu_memory_regs(memory *m, uint32_t count) {
+bool rdn_memory_regs(memory *m, uint32_t count) {
   if (count <= m->reg_capacity) return true;
   uint32_t capacity = count + count / 2 + 64;
   uint32_t *reg = realloc(m->reg, capacity * sizeof *reg);
@@ -42,7 +42,7 @@ bool npu_memory_regs(memory *m, uint32_t count) {
   return true;
 }
 
-void npu_memory_free(memory *m) {
+void rdn_memory_free(memory *m) {
   for (unsigned b = 0; b < RD_NPU_BUFFERS; b++) free(m->buffer[b]);
   free(m->gm);
   free(m->reg);

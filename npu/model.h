@@ -117,7 +117,7 @@ typedef struct op_info {
   const char *name;
   uint8_t class, pipe, archs, types;
 } op_info;
-extern const op_info npu_ops[OP_COUNT];
+extern const op_info rdn_ops[OP_COUNT];
 
 typedef struct insn {
   uint8_t op, pipe;
@@ -179,16 +179,16 @@ typedef struct operand {
 } operand;
 #define MAX_OPERANDS 4
 
-unsigned npu_operands(const insn *i, operand out[MAX_OPERANDS]);
+unsigned rdn_operands(const insn *i, operand out[MAX_OPERANDS]);
 /* Byte mask (bit = byte) of block b of a vector operand. */
-uint32_t npu_block_mask(const operand *o, unsigned block);
+uint32_t rdn_block_mask(const operand *o, unsigned block);
 /* Exclusive end of the operand's furthest byte; 0 when it touches nothing. */
-uint64_t npu_operand_end(const operand *o);
+uint64_t rdn_operand_end(const operand *o);
 /* NULL, or why the instruction is not allowed (bounds, alignment, limits). */
-bool npu_validate(const rd_npu_launch *l, const insn *i, char *why, size_t size);
+bool rdn_validate(const rd_npu_launch *l, const insn *i, char *why, size_t size);
 /* The steps of an instruction are halves of these. */
-uint32_t npu_units(const insn *i);
-bool npu_moves(const insn *i); /* propagates initialisation instead of consuming */
+uint32_t rdn_units(const insn *i);
+bool rdn_moves(const insn *i); /* propagates initialisation instead of consuming */
 
 /* ---- memory and execution ------------------------------------------------------------------ */
 
@@ -204,19 +204,19 @@ typedef struct memory {
   rd_npu_arch arch;
 } memory;
 
-bool npu_memory_init(memory *m, const rd_npu_launch *l);
-void npu_memory_poison(memory *m);
-bool npu_memory_regs(memory *m, uint32_t count);
-void npu_memory_free(memory *m);
+bool rdn_memory_init(memory *m, const rd_npu_launch *l);
+void rdn_memory_poison(memory *m);
+bool rdn_memory_regs(memory *m, uint32_t count);
+void rdn_memory_free(memory *m);
 /* Units [begin, end) of an instruction; false when a value-dependent address is out of bounds. */
-bool npu_execute(memory *m, const insn *i, uint32_t begin, uint32_t end);
-static inline bool npu_execute_all(memory *m, const insn *i) {
-  return npu_execute(m, i, 0, npu_units(i));
+bool rdn_execute(memory *m, const insn *i, uint32_t begin, uint32_t end);
+static inline bool rdn_execute_all(memory *m, const insn *i) {
+  return rdn_execute(m, i, 0, rdn_units(i));
 }
 
 typedef void vector_fn(void *dst, const void *a, const void *b, uint32_t scalar, size_t n);
-vector_fn *npu_vector_fn(op o, rd_npu_type type);
-float npu_exp(float x);
+vector_fn *rdn_vector_fn(op o, rd_npu_type type);
+float rdn_exp(float x);
 
 /* ---- the recorded program of one core ------------------------------------------------------- */
 
@@ -236,11 +236,11 @@ typedef struct program {
   uint32_t regs;
 } program;
 
-void npu_program_free(program *p);
+void rdn_program_free(program *p);
 /* "file.c:12, called from file.c:80"; the file's last path component. */
-void npu_site_text(const program *p, uint32_t site, char *out, size_t size);
-uint32_t npu_program_site(program *p, const char *file, int line, uint32_t caller);
-bool npu_program_add(program *p, const insn *i);
+void rdn_site_text(const program *p, uint32_t site, char *out, size_t size);
+uint32_t rdn_program_site(program *p, const char *file, int line, uint32_t caller);
+bool rdn_program_add(program *p, const insn *i);
 
 /* ---- raw findings, before sites become text and cores are merged ---------------------------- */
 
@@ -274,9 +274,9 @@ typedef struct finding_list {
 } finding_list;
 
 /* The finding with the same kind and sites (created when new); NULL without memory. */
-raw_finding *npu_finding_add(finding_list *f, rd_npu_finding_kind kind, const raw_access *first,
+raw_finding *rdn_finding_add(finding_list *f, rd_npu_finding_kind kind, const raw_access *first,
                              const raw_access *second, const char *why);
-void npu_finding_free(finding_list *f);
+void rdn_finding_free(finding_list *f);
 
 /* ---- checker --------------------------------------------------------------------------------- */
 
@@ -285,16 +285,16 @@ typedef struct vclock {
 } vclock;
 
 typedef struct checker checker;
-checker *npu_checker_new(const rd_npu_launch *l);
-void npu_checker_reset(checker *k); /* for the next program */
-void npu_checker_free(checker *k);
+checker *rdn_checker_new(const rd_npu_launch *l);
+void rdn_checker_reset(checker *k); /* for the next program */
+void rdn_checker_free(checker *k);
 /* One instruction in program order; position = its index in the program.  findings and sites are
  * the caller's.  stop_at_first: return false as soon as there is a finding (mutation). */
-void npu_checker_step(checker *k, const insn *i, uint32_t position, finding_list *f);
-void npu_checker_finish(checker *k, finding_list *f);
+void rdn_checker_step(checker *k, const insn *i, uint32_t position, finding_list *f);
+void rdn_checker_finish(checker *k, finding_list *f);
 /* The clock that the last stepped instruction ran under. */
-const vclock *npu_checker_clock(const checker *k);
-bool npu_checker_failed(const checker *k); /* out of memory */
+const vclock *rdn_checker_clock(const checker *k);
+bool rdn_checker_failed(const checker *k); /* out of memory */
 
 /* Byte ranges one core touched in one GM tensor. */
 typedef struct range {
@@ -306,9 +306,9 @@ typedef struct range_set {
   range *list;
   size_t count, capacity;
 } range_set;
-const range_set *npu_checker_ranges(const checker *k, uint32_t tensor, bool writes);
-bool npu_ranges_add(range_set *s, range r);
-void npu_ranges_merge(range_set *s);
+const range_set *rdn_checker_ranges(const checker *k, uint32_t tensor, bool writes);
+bool rdn_ranges_add(range_set *s, range r);
+void rdn_ranges_merge(range_set *s);
 
 /* ---- one core of a launch ---------------------------------------------------------------------
  */
@@ -335,12 +335,12 @@ struct rd_npu_core {
   bool out_of_memory;
 };
 
-bool npu_pipe_exists(const rd_npu_launch *l, unsigned pipe);
-void npu_issue(rd_npu_core *c, insn *i); /* core.c: validate, check, execute, record */
-uint32_t npu_launch_programs(const rd_npu_launch *l);
+bool rdn_pipe_exists(const rd_npu_launch *l, unsigned pipe);
+void rdn_issue(rd_npu_core *c, insn *i); /* core.c: validate, check, execute, record */
+uint32_t rdn_launch_programs(const rd_npu_launch *l);
 /* "M_V,V_M" into the matrix; false with a message when malformed. */
-bool npu_parse_without(const char *text, uint8_t without[PIPES][PIPES]);
-uint64_t npu_tensor_padded(const rd_npu_tensor *t);
+bool rdn_parse_without(const char *text, uint8_t without[PIPES][PIPES]);
+uint64_t rdn_tensor_padded(const rd_npu_tensor *t);
 
 /* ---- replaying a recording under a schedule
  * ------------------------------------------------------ */
@@ -367,25 +367,25 @@ typedef struct schedule {
 
 /* mem NULL: no values, only whether it gets through.  On STUCK, text (may be NULL) says what each
  * pipe is held by. */
-replay_end npu_replay(const program *p, const rd_npu_launch *l, memory *mem, schedule *s,
+replay_end rdn_replay(const program *p, const rd_npu_launch *l, memory *mem, schedule *s,
                       char *text, size_t size);
 /* Executes the whole list in program order. */
-void npu_replay_plain(const program *p, memory *mem);
+void rdn_replay_plain(const program *p, memory *mem);
 
 /* GM of a launch as it was before it, and working copies of it. */
 typedef struct gm_image {
   const rd_npu_launch *launch;
   uint8_t **data; /* per tensor; NULL where the launch cannot write: the caller's data is used */
 } gm_image;
-bool npu_image_take(gm_image *g, const rd_npu_launch *l);
-bool npu_image_copy(gm_image *to, const gm_image *from); /* allocates on first use */
-void npu_image_free(gm_image *g);
-void npu_image_bind(const gm_image *g, memory *m);
-bool npu_image_differs(const gm_image *a, const gm_image *b, uint32_t *tensor, uint64_t *byte);
-double npu_element(const rd_npu_tensor *t, const uint8_t *data, uint64_t index);
+bool rdn_image_take(gm_image *g, const rd_npu_launch *l);
+bool rdn_image_copy(gm_image *to, const gm_image *from); /* allocates on first use */
+void rdn_image_free(gm_image *g);
+void rdn_image_bind(const gm_image *g, memory *m);
+bool rdn_image_differs(const gm_image *a, const gm_image *b, uint32_t *tensor, uint64_t *byte);
+double rdn_element(const rd_npu_tensor *t, const uint8_t *data, uint64_t index);
 
 /* Runs the orders each race of one core allows and fills in what they show. */
-bool npu_witness(const program *p, const rd_npu_launch *l, const gm_image *before, raw_finding *f);
+bool rdn_witness(const program *p, const rd_npu_launch *l, const gm_image *before, raw_finding *f);
 
 /* ---- a whole launch
  * ------------------------------------------------------------------------------- */
@@ -393,16 +393,16 @@ bool npu_witness(const program *p, const rd_npu_launch *l, const gm_image *befor
 typedef struct run_plan {
   bool execute, check, keep; /* keep: leave the recordings in the cores */
 } run_plan;
-rd_npu_status npu_run_cores(const rd_npu_launch *l, const rd_npu_options *o, run_plan plan,
+rd_npu_status rdn_run_cores(const rd_npu_launch *l, const rd_npu_options *o, run_plan plan,
                             rd_npu_core **cores, uint32_t *count);
-void npu_free_cores(rd_npu_core *cores, uint32_t count);
-const char *npu_launch_problem(const rd_npu_launch *l, const rd_npu_options *o);
+void rdn_free_cores(rd_npu_core *cores, uint32_t count);
+const char *rdn_launch_problem(const rd_npu_launch *l, const rd_npu_options *o);
 /* Runs fn(user, i) for i < count on up to `threads` host threads, each with its own state. */
-typedef bool npu_task(void *user, void *state, uint32_t i);
-typedef void *npu_task_begin(void *user);
-typedef void npu_task_end(void *user, void *state);
-bool npu_parallel(uint32_t threads, uint32_t count, void *user, npu_task_begin *begin,
-                  npu_task *task, npu_task_end *end);
+typedef bool rdn_task(void *user, void *state, uint32_t i);
+typedef void *rdn_task_begin(void *user);
+typedef void rdn_task_end(void *user, void *state);
+bool rdn_parallel(uint32_t threads, uint32_t count, void *user, rdn_task_begin *begin,
+                  rdn_task *task, rdn_task_end *end);
 
 static inline unsigned addr_buffer(uint64_t a) { return (unsigned)(a >> 60); }
 static inline uint32_t addr_tensor(uint64_t a) { return (uint32_t)(a >> 44 & 0xFFFF); }

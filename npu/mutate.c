@@ -35,9 +35,9 @@ static void end_worker(void *user, void *state) {
   (void)user;
   mutate_worker *w = state;
   for (uint32_t n = 0; n < w->launches; n++) {
-    if (w->chk) npu_checker_free(w->chk[n]);
-    if (w->mem) npu_memory_free(&w->mem[n]);
-    if (w->image) npu_image_free(&w->image[n]);
+    if (w->chk) rdn_checker_free(w->chk[n]);
+    if (w->mem) rdn_memory_free(&w->mem[n]);
+    if (w->image) rdn_image_free(&w->image[n]);
   }
   free(w->chk);
   free(w->mem);
@@ -55,7 +55,7 @@ static void *begin_worker(void *user) {
   w->image = calloc(j->launches, sizeof *w->image);
   bool ok = w->chk && w->mem && w->image;
   for (uint32_t n = 0; n < j->launches && ok; n++) {
-    w->chk[n] = npu_checker_new(j->r[n].launch);
+    w->chk[n] = rdn_checker_new(j->r[n].launch);
     ok = w->chk[n] != NULL;
   }
   if (ok) return w;
@@ -65,15 +65,15 @@ static void *begin_worker(void *user) {
 
 static char *describe(const raw_finding *f, const program *p, uint32_t launch) {
   char a[400], b[400] = "";
-  npu_site_text(p, f->first.site, a, sizeof a);
+  rdn_site_text(p, f->first.site, a, sizeof a);
   bool two = f->second.op != OP_COUNT;
-  if (two) npu_site_text(p, f->second.site, b, sizeof b);
+  if (two) rdn_site_text(p, f->second.site, b, sizeof b);
   text t = {0};
-  npu_text_add(&t, "%s: %s at %s", rd_npu_finding_name((rd_npu_finding_kind)f->kind),
-               npu_ops[f->first.op].name, a);
-  if (two) npu_text_add(&t, ", %s at %s", npu_ops[f->second.op].name, b);
-  npu_text_add(&t, " (launch %u)", launch);
-  return npu_text_take(&t);
+  rdn_text_add(&t, "%s: %s at %s", rd_npu_finding_name((rd_npu_finding_kind)f->kind),
+               rdn_ops[f->first.op].name, a);
+  if (two) rdn_text_add(&t, ", %s at %s", rdn_ops[f->second.op].name, b);
+  rdn_text_add(&t, " (launch %u)", launch);
+  return rdn_text_take(&t);
 }
 
 /* The first finding of a core under the mutant, as text; NULL when there is none. */
@@ -82,16 +82,16 @@ static bool judge_core(mutate_worker *w, const recorded *r, uint32_t launch, con
   checker *k = w->chk[launch];
   finding_list f = {0};
   (void)r;
-  npu_checker_reset(k);
+  rdn_checker_reset(k);
   for (size_t n = 0; n < p->count && f.count == 0; n++)
-    npu_checker_step(k, &p->list[n], (uint32_t)n, &f);
-  if (f.count == 0) npu_checker_finish(k, &f);
-  bool ok = !npu_checker_failed(k) && !f.out_of_memory;
+    rdn_checker_step(k, &p->list[n], (uint32_t)n, &f);
+  if (f.count == 0) rdn_checker_finish(k, &f);
+  bool ok = !rdn_checker_failed(k) && !f.out_of_memory;
   if (ok && f.count) {
     *reason = describe(&f.list[0], p, launch);
     ok = *reason != NULL;
   }
-  npu_finding_free(&f);
+  rdn_finding_free(&f);
   return ok;
 }
 
@@ -101,19 +101,19 @@ static bool run_schedule(mutate_job *j, mutate_worker *w, const mutant *x, uint3
                          char **reason) {
   uint32_t n = number % j->launches;
   const recorded *r = &j->r[n];
-  if (!w->mem[n].gm && !npu_memory_init(&w->mem[n], r->launch)) return false;
-  if (!npu_image_copy(&w->image[n], &r->before)) return false;
-  npu_image_bind(&w->image[n], &w->mem[n]);
+  if (!w->mem[n].gm && !rdn_memory_init(&w->mem[n], r->launch)) return false;
+  if (!rdn_image_copy(&w->image[n], &r->before)) return false;
+  rdn_image_bind(&w->image[n], &w->mem[n]);
   for (uint32_t c = 0; c < r->count; c++) {
     program p;
-    if (!npu_mutation_apply(j->m, x, r, c, &p)) {
+    if (!rdn_mutation_apply(j->m, x, r, c, &p)) {
       free(p.list);
       return false;
     }
-    npu_memory_poison(&w->mem[n]);
+    rdn_memory_poison(&w->mem[n]);
     schedule s = {.kind = number ? RD_NPU_RANDOM : RD_NPU_LAZY,
                   .seed = number * 0x9E3779B97F4A7C15u + c};
-    replay_end end = npu_replay(&p, r->launch, &w->mem[n], &s, NULL, 0);
+    replay_end end = rdn_replay(&p, r->launch, &w->mem[n], &s, NULL, 0);
     free(p.list);
     if (end == REPLAY_NO_MEMORY) return false;
     if (end != REPLAY_DONE) {
@@ -124,7 +124,7 @@ static bool run_schedule(mutate_job *j, mutate_worker *w, const mutant *x, uint3
   }
   uint32_t tensor;
   uint64_t byte;
-  if (npu_image_differs(&r->expected, &w->image[n], &tensor, &byte))
+  if (rdn_image_differs(&r->expected, &w->image[n], &tensor, &byte))
     *reason = strdup("changes values under a schedule");
   return true;
 }
@@ -136,7 +136,7 @@ static bool judge(void *user, void *state, uint32_t number) {
   for (uint32_t n = 0; n < j->launches && !x->reason; n++)
     for (uint32_t c = 0; c < j->r[n].count && !x->reason; c++) {
       program p;
-      bool ok = npu_mutation_apply(j->m, x, &j->r[n], c, &p) &&
+      bool ok = rdn_mutation_apply(j->m, x, &j->r[n], c, &p) &&
                 judge_core(w, &j->r[n], n, &p, &x->reason);
       free(p.list);
       if (!ok) return false;
@@ -158,10 +158,10 @@ static bool record_launch(recorded *r, const rd_npu_launch *l, const rd_npu_opti
                           rd_npu_mutation *m, rd_npu_status *s) {
   run_plan plan = {.execute = false, .check = true, .keep = true};
   r->launch = l;
-  *s = npu_run_cores(l, o, plan, &r->cores, &r->count);
+  *s = rdn_run_cores(l, o, plan, &r->cores, &r->count);
   if (*s != RD_NPU_OK) return false;
-  rd_npu_report *report = npu_report_new();
-  bool ok = report && npu_report_collect(report, l, r->cores, r->count);
+  rd_npu_report *report = rdn_report_new();
+  bool ok = report && rdn_report_collect(report, l, r->cores, r->count);
   if (ok && report->count) {
     char *t = rd_npu_report_text(report);
     snprintf(m->problem, sizeof m->problem, "the unmutated kernel has findings: %s", t ? t : "");
@@ -172,16 +172,16 @@ static bool record_launch(recorded *r, const rd_npu_launch *l, const rd_npu_opti
   if (!ok) *s = RD_NPU_NO_MEMORY;
   if (*s != RD_NPU_OK) return false;
   memory mem = {0};
-  ok = npu_image_take(&r->before, l) && npu_image_copy(&r->expected, &r->before) &&
-       npu_memory_init(&mem, l);
+  ok = rdn_image_take(&r->before, l) && rdn_image_copy(&r->expected, &r->before) &&
+       rdn_memory_init(&mem, l);
   for (uint32_t c = 0; ok && c < r->count; c++) {
-    npu_memory_poison(&mem);
-    npu_image_bind(&r->expected, &mem);
-    ok = npu_memory_regs(&mem, r->cores[c].prog.regs);
-    if (ok) npu_replay_plain(&r->cores[c].prog, &mem);
+    rdn_memory_poison(&mem);
+    rdn_image_bind(&r->expected, &mem);
+    ok = rdn_memory_regs(&mem, r->cores[c].prog.regs);
+    if (ok) rdn_replay_plain(&r->cores[c].prog, &mem);
   }
-  npu_memory_free(&mem);
-  ok = ok && npu_mutation_units(m, r);
+  rdn_memory_free(&mem);
+  ok = ok && rdn_mutation_units(m, r);
   if (!ok) *s = RD_NPU_NO_MEMORY;
   return ok;
 }
@@ -189,9 +189,9 @@ static bool record_launch(recorded *r, const rd_npu_launch *l, const rd_npu_opti
 static void free_recorded(recorded *r) {
   for (uint32_t c = 0; r->unit_of && c < r->count; c++) free(r->unit_of[c]);
   free(r->unit_of);
-  npu_free_cores(r->cores, r->count);
-  npu_image_free(&r->before);
-  npu_image_free(&r->expected);
+  rdn_free_cores(r->cores, r->count);
+  rdn_image_free(&r->before);
+  rdn_image_free(&r->expected);
 }
 
 /* ---- results
@@ -214,17 +214,17 @@ static bool build_view(rd_npu_mutation *m) {
     const unit *u = &m->units[x->unit];
     text t = {0};
     if (u->op == OP_pipe_barrier)
-      npu_text_add(&t, "pipe_barrier(%s) at %s", rd_npu_pipe_name(u->src), u->where);
+      rdn_text_add(&t, "pipe_barrier(%s) at %s", rd_npu_pipe_name(u->src), u->where);
     else {
-      npu_text_add(&t, "%s_%s ids", rd_npu_pipe_name(u->src), rd_npu_pipe_name(u->dst));
+      rdn_text_add(&t, "%s_%s ids", rd_npu_pipe_name(u->src), rd_npu_pipe_name(u->dst));
       for (unsigned id = 0; id < FLAG_IDS; id++)
-        if (u->ids >> id & 1) npu_text_add(&t, " %u", id);
-      npu_text_add(&t, " at %s", u->where);
+        if (u->ids >> id & 1) rdn_text_add(&t, " %u", id);
+      rdn_text_add(&t, " at %s", u->where);
       for (uint32_t k = 0; x->op == DROP_EDGE && k < m->unit_count; k++)
         if (k != x->unit && m->units[k].op != OP_pipe_barrier && m->units[k].edge == x->unit)
-          npu_text_add(&t, " + %s", m->units[k].where);
+          rdn_text_add(&t, " + %s", m->units[k].where);
     }
-    m->view_text[n] = npu_text_take(&t);
+    m->view_text[n] = rdn_text_take(&t);
     if (!m->view_text[n]) return false;
     m->view[n] = (rd_npu_mutant){op_name(x->op, x->pipe), m->view_text[n], x->needed, x->undetected,
                                  x->reason};
@@ -247,7 +247,7 @@ rd_npu_status rd_npu_mutate(const rd_npu_launch *launches, uint32_t launch_count
   }
   rd_npu_status s = launch_count ? RD_NPU_OK : RD_NPU_BAD_INPUT;
   for (uint32_t n = 0; n < launch_count && s == RD_NPU_OK; n++) {
-    const char *problem = npu_launch_problem(&launches[n], options);
+    const char *problem = rdn_launch_problem(&launches[n], options);
     if (!problem) continue;
     snprintf(m->problem, sizeof m->problem, "invalid launch %u: %s", n, problem);
     s = RD_NPU_BAD_INPUT;
@@ -258,8 +258,8 @@ rd_npu_status rd_npu_mutate(const rd_npu_launch *launches, uint32_t launch_count
   for (uint32_t n = 0; n < launch_count && s == RD_NPU_OK; n++)
     record_launch(&j.r[n], &launches[n], o, m, &s);
   bool locked = s == RD_NPU_OK && pthread_mutex_init(&j.lock, NULL) == 0;
-  if (s == RD_NPU_OK && !(locked && npu_mutation_mutants(m, &launches[0]) &&
-                          npu_parallel(o->threads ? o->threads : 1, m->mutant_count, &j,
+  if (s == RD_NPU_OK && !(locked && rdn_mutation_mutants(m, &launches[0]) &&
+                          rdn_parallel(o->threads ? o->threads : 1, m->mutant_count, &j,
                                        begin_worker, judge, end_worker) &&
                           build_view(m)))
     s = RD_NPU_NO_MEMORY;
@@ -284,41 +284,41 @@ void rd_npu_mutation_totals(const rd_npu_mutation *m, uint64_t *needed, uint64_t
 
 char *rd_npu_mutation_text(const rd_npu_mutation *m) {
   text t = {0};
-  if (m->problem[0]) npu_text_add(&t, "%s\n", m->problem);
+  if (m->problem[0]) rdn_text_add(&t, "%s\n", m->problem);
   for (size_t n = 0; n < rd_npu_mutation_count(m); n++) {
     const rd_npu_mutant *x = &m->view[n];
-    npu_text_add(&t, "%-10s %-12s %s: %s\n",
+    rdn_text_add(&t, "%-10s %-12s %s: %s\n",
                  x->needed       ? "needed"
                  : x->undetected ? "UNDETECTED"
                                  : "redundant",
                  x->what, x->unit, x->reason);
   }
-  npu_text_add(&t, "mutation: %llu needed, %llu redundant, %llu undetected\n",
+  rdn_text_add(&t, "mutation: %llu needed, %llu redundant, %llu undetected\n",
                (unsigned long long)m->needed, (unsigned long long)m->redundant,
                (unsigned long long)m->undetected);
-  return npu_text_take(&t);
+  return rdn_text_take(&t);
 }
 
 char *rd_npu_mutation_json(const rd_npu_mutation *m) {
   text t = {0};
-  npu_text_add(&t, "{\"problem\": ");
-  npu_text_json(&t, m->problem[0] ? m->problem : NULL);
-  npu_text_add(&t, ", \"mutants\": [");
+  rdn_text_add(&t, "{\"problem\": ");
+  rdn_text_json(&t, m->problem[0] ? m->problem : NULL);
+  rdn_text_add(&t, ", \"mutants\": [");
   for (size_t n = 0; n < rd_npu_mutation_count(m); n++) {
     const rd_npu_mutant *x = &m->view[n];
-    npu_text_add(&t, "%s{\"what\": \"%s\", \"unit\": ", n ? ", " : "", x->what);
-    npu_text_json(&t, x->unit);
-    npu_text_add(&t, ", \"verdict\": \"%s\", \"reason\": ",
+    rdn_text_add(&t, "%s{\"what\": \"%s\", \"unit\": ", n ? ", " : "", x->what);
+    rdn_text_json(&t, x->unit);
+    rdn_text_add(&t, ", \"verdict\": \"%s\", \"reason\": ",
                  x->needed       ? "needed"
                  : x->undetected ? "undetected"
                                  : "redundant");
-    npu_text_json(&t, x->reason);
-    npu_text_add(&t, "}");
+    rdn_text_json(&t, x->reason);
+    rdn_text_add(&t, "}");
   }
-  npu_text_add(&t, "], \"needed\": %llu, \"redundant\": %llu, \"undetected\": %llu}",
+  rdn_text_add(&t, "], \"needed\": %llu, \"redundant\": %llu, \"undetected\": %llu}",
                (unsigned long long)m->needed, (unsigned long long)m->redundant,
                (unsigned long long)m->undetected);
-  return npu_text_take(&t);
+  return rdn_text_take(&t);
 }
 
 void rd_npu_mutation_free(rd_npu_mutation *m) {

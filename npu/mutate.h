@@ -50,10 +50,10 @@ struct rd_npu_mutation {
   char problem[512]; /* the unmutated kernel's first finding */
 };
 
-bool npu_mutation_units(rd_npu_mutation *m, recorded *r);
-bool npu_mutation_mutants(rd_npu_mutation *m, const rd_npu_launch *l);
+bool rdn_mutation_units(rd_npu_mutation *m, recorded *r);
+bool rdn_mutation_mutants(rd_npu_mutation *m, const rd_npu_launch *l);
 /* The program of one core as the mutant has it: `out` owns its list and borrows the sites. */
-bool npu_mutation_apply(const rd_npu_mutation *m, const mutant *x, const recorded *r, uint32_t core,
+bool rdn_mutation_apply(const rd_npu_mutation *m, const mutant *x, const recorded *r, uint32_t core,
                         program *out);
 
 #endif

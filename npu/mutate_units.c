@@ -18,7 +18,7 @@ static uint32_t root(rd_npu_mutation *m, uint32_t u) {
 
 static uint32_t unit_index(rd_npu_mutation *m, const program *p, const insn *i) {
   char where[400];
-  npu_site_text(p, i->site, where, sizeof where);
+  rdn_site_text(p, i->site, where, sizeof where);
   bool flag = i->op != OP_pipe_barrier;
   uint8_t src = flag ? i->flag.src : i->barrier.pipe, dst = flag ? i->flag.dst : 0;
   for (uint32_t u = 0; u < m->unit_count; u++) {
@@ -108,7 +108,7 @@ static bool core_units(rd_npu_mutation *m, const program *p, uint32_t *unit_of) 
   return ok;
 }
 
-bool npu_mutation_units(rd_npu_mutation *m, recorded *r) {
+bool rdn_mutation_units(rd_npu_mutation *m, recorded *r) {
   r->unit_of = calloc(r->count + 1, sizeof *r->unit_of);
   if (!r->unit_of) return false;
   for (uint32_t c = 0; c < r->count; c++) {
@@ -130,14 +130,14 @@ static bool add_mutant(rd_npu_mutation *m, mutation_op what, uint32_t place, uin
   return true;
 }
 
-bool npu_mutation_mutants(rd_npu_mutation *m, const rd_npu_launch *l) {
+bool rdn_mutation_mutants(rd_npu_mutation *m, const rd_npu_launch *l) {
   bool ok = true;
   for (uint32_t u = 0; u < m->unit_count && ok; u++) {
     const unit *x = &m->units[u];
     if (x->op == OP_pipe_barrier) {
       ok = add_mutant(m, DROP_BARRIER, u, 0);
       for (uint8_t p = 1; p < PIPES && ok && x->src == RD_NPU_PIPE_ALL; p++)
-        if (npu_pipe_exists(l, p)) ok = add_mutant(m, ALL_TO_PIPE, u, p);
+        if (rdn_pipe_exists(l, p)) ok = add_mutant(m, ALL_TO_PIPE, u, p);
       continue;
     }
     if (root(m, u) == u) ok = add_mutant(m, DROP_EDGE, u, 0);
@@ -185,10 +185,10 @@ static bool apply_move(const rd_npu_mutation *m, const mutant *x, const program 
     moved[n] = 1;
   }
   for (size_t n = 0; ok && n < from->count; n++) {
-    if (later && !moved[n]) ok = npu_program_add(out, &from->list[n]);
+    if (later && !moved[n]) ok = rdn_program_add(out, &from->list[n]);
     for (uint32_t c = head[n]; ok && c != UINT32_MAX; c = next[c])
-      ok = npu_program_add(out, &from->list[c]);
-    if (!later && !moved[n] && ok) ok = npu_program_add(out, &from->list[n]);
+      ok = rdn_program_add(out, &from->list[c]);
+    if (!later && !moved[n] && ok) ok = rdn_program_add(out, &from->list[n]);
   }
   free(next);
   free(head);
@@ -196,7 +196,7 @@ static bool apply_move(const rd_npu_mutation *m, const mutant *x, const program 
   return ok;
 }
 
-bool npu_mutation_apply(const rd_npu_mutation *m, const mutant *x, const recorded *r, uint32_t core,
+bool rdn_mutation_apply(const rd_npu_mutation *m, const mutant *x, const recorded *r, uint32_t core,
                         program *out) {
   const program *from = &r->cores[core].prog;
   const uint32_t *unit_of = r->unit_of[core];
@@ -211,7 +211,7 @@ bool npu_mutation_apply(const rd_npu_mutation *m, const mutant *x, const recorde
         if (x->op != ALL_TO_PIPE) continue;
         i.pipe = i.barrier.pipe = x->pipe;
       }
-      ok = npu_program_add(out, &i);
+      ok = rdn_program_add(out, &i);
     }
   }
   renumber(out);

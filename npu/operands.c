@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-const op_info npu_ops[OP_COUNT] = {
+const op_info rdn_ops[OP_COUNT] = {
 #define X(name, class, pipe, archs, types)                                                         \
   [OP_##name] = {#name, CLASS_##class, RD_NPU_PIPE_##pipe, archs, types},
     RD_NPU_OPS(X)
@@ -32,7 +32,7 @@ static uint16_t lane_count(const insn *i) {
   return type_size(i->type_dst) == 4 || type_size(i->type_src) == 4 ? 64 : 128;
 }
 
-uint32_t npu_block_mask(const operand *o, unsigned block) {
+uint32_t rdn_block_mask(const operand *o, unsigned block) {
   unsigned per = GRANULE / o->elem, first = block * per;
   uint64_t word = first < 64 ? o->lo >> first : o->hi >> (first - 64);
   uint32_t mask = 0, ones = (uint32_t)((1ull << o->elem) - 1);
@@ -41,22 +41,22 @@ uint32_t npu_block_mask(const operand *o, unsigned block) {
   return mask;
 }
 
-uint64_t npu_operand_end(const operand *o) {
+uint64_t rdn_operand_end(const operand *o) {
   if (!o->units) return 0;
   uint64_t last = o->base + (o->units - 1) * o->stride;
   if (!o->lanes) return o->bytes ? last + o->bytes : 0;
   unsigned blocks = o->lanes * o->elem / GRANULE;
   uint64_t end = 0;
   for (unsigned b = 0; b < blocks; b++)
-    if (npu_block_mask(o, b)) {
+    if (rdn_block_mask(o, b)) {
       uint64_t e = last + 32u * (uint64_t)b * o->blk + GRANULE;
       if (e > end) end = e;
     }
   return end;
 }
 
-uint32_t npu_units(const insn *i) {
-  switch (npu_ops[i->op].class) {
+uint32_t rdn_units(const insn *i) {
+  switch (rdn_ops[i->op].class) {
   case CLASS_BURST:
   case CLASS_ALIGN:
   case CLASS_CC_UB:
@@ -78,8 +78,8 @@ uint32_t npu_units(const insn *i) {
   }
 }
 
-bool npu_moves(const insn *i) {
-  switch (npu_ops[i->op].class) {
+bool rdn_moves(const insn *i) {
+  switch (rdn_ops[i->op].class) {
   case CLASS_BURST:
     return i->op != OP_copy_ubuf_to_gm;
   case CLASS_ALIGN:
@@ -93,7 +93,7 @@ bool npu_moves(const insn *i) {
 }
 
 static unsigned burst_operands(const insn *i, operand *o) {
-  uint8_t read = npu_moves(i) ? READ : READ | CONSUME;
+  uint8_t read = rdn_moves(i) ? READ : READ | CONSUME;
   uint64_t len = i->copy.len, n = i->copy.n;
   o[0] = ranges(i->copy.src, read, n, (len + i->copy.src_gap) * 32, len * 32);
   o[1] = ranges(i->copy.dst, WRITE, n, (len + i->copy.dst_gap) * 32, len * 32);
@@ -101,7 +101,7 @@ static unsigned burst_operands(const insn *i, operand *o) {
 }
 
 static unsigned align_operands(const insn *i, operand *o) {
-  uint8_t read = npu_moves(i) ? READ : READ | CONSUME;
+  uint8_t read = rdn_moves(i) ? READ : READ | CONSUME;
   uint64_t len = i->copy.len, n = i->copy.n, blocks = (len + 31) / 32;
   bool load = i->op == OP_copy_gm_to_ubuf_align;
   uint64_t gm = len + (load ? i->copy.src_gap : i->copy.dst_gap);
@@ -137,7 +137,7 @@ static unsigned mad_operands(const insn *i, operand *o) {
 static unsigned vector_operands(const insn *i, operand *o) {
   uint32_t dst = type_size(i->type_dst), src = type_size(i->type_src);
   uint16_t count = lane_count(i);
-  uint8_t in = READ | CONSUME, class = npu_ops[i->op].class;
+  uint8_t in = READ | CONSUME, class = rdn_ops[i->op].class;
   bool fused = i->op == OP_vmla || i->op == OP_vmadd || i->op == OP_vaxpy;
   unsigned n = 0;
   if (class != CLASS_VEC1)
@@ -180,8 +180,8 @@ static unsigned special_operands(const insn *i, operand *o) {
   }
 }
 
-unsigned npu_operands(const insn *i, operand o[MAX_OPERANDS]) {
-  switch (npu_ops[i->op].class) {
+unsigned rdn_operands(const insn *i, operand o[MAX_OPERANDS]) {
+  switch (rdn_ops[i->op].class) {
   case CLASS_BURST:
     return burst_operands(i, o);
   case CLASS_ALIGN:

@@ -8,9 +8,9 @@
 
 typedef struct job {
   void *user;
-  npu_task_begin *begin;
-  npu_task *task;
-  npu_task_end *end;
+  rdn_task_begin *begin;
+  rdn_task *task;
+  rdn_task_end *end;
   uint32_t count;
   atomic_uint next;
   atomic_bool failed;
@@ -29,8 +29,8 @@ static void *work(void *argument) {
   return NULL;
 }
 
-bool npu_parallel(uint32_t threads, uint32_t count, void *user, npu_task_begin *begin,
-                  npu_task *task, npu_task_end *end) {
+bool rdn_parallel(uint32_t threads, uint32_t count, void *user, rdn_task_begin *begin,
+                  rdn_task *task, rdn_task_end *end) {
   job j = {.user = user, .begin = begin, .task = task, .end = end, .count = count};
   if (threads > count) threads = count;
   if (threads <= 1) {

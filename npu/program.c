@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-void npu_program_free(program *p) {
+void rdn_program_free(program *p) {
   free(p->list);
   free(p->sites);
   free(p->site_hash);
   memset(p, 0, sizeof *p);
 }
 
-bool npu_program_add(program *p, const insn *i) {
+bool rdn_program_add(program *p, const insn *i) {
   if (p->count == p->capacity) {
     size_t capacity = p->capacity ? p->capacity * 2 : 1024;
     insn *list = realloc(p->list, capacity * sizeof *list);
@@ -61,7 +61,7 @@ static bool site_grow(program *p) {
   return true;
 }
 
-uint32_t npu_program_site(program *p, const char *file, int line, uint32_t caller) {
+uint32_t rdn_program_site(program *p, const char *file, int line, uint32_t caller) {
   if (p->site_count + 1 >= p->site_capacity && !site_grow(p)) return 0;
   uint32_t slot = site_slot(p, file, line, caller);
   if (!p->site_hash[slot]) {
@@ -71,7 +71,7 @@ uint32_t npu_program_site(program *p, const char *file, int line, uint32_t calle
   return p->site_hash[slot];
 }
 
-void npu_site_text(const program *p, uint32_t id, char *out, size_t size) {
+void rdn_site_text(const program *p, uint32_t id, char *out, size_t size) {
   size_t used = 0;
   out[0] = 0;
   for (int depth = 0; depth < 8 && id < p->site_count; depth++) {
@@ -89,7 +89,7 @@ void npu_site_text(const program *p, uint32_t id, char *out, size_t size) {
 /* ---- findings
  * ------------------------------------------------------------------------------------ */
 
-void npu_finding_free(finding_list *f) {
+void rdn_finding_free(finding_list *f) {
   free(f->list);
   free(f->hash);
   memset(f, 0, sizeof *f);
@@ -129,7 +129,7 @@ static bool finding_grow(finding_list *f) {
   return true;
 }
 
-raw_finding *npu_finding_add(finding_list *f, rd_npu_finding_kind kind, const raw_access *first,
+raw_finding *rdn_finding_add(finding_list *f, rd_npu_finding_kind kind, const raw_access *first,
                              const raw_access *second, const char *why) {
   static const raw_access none = {.op = OP_COUNT};
   const raw_access *b = second ? second : &none;

@@ -62,7 +62,7 @@ static bool may_start(const engine *e, const pipe_state *q, const insn *i) {
   if (i->op != OP_mad) return true;
   const insn *other = &e->p->list[q->fly[0].position];
   if (other->op != OP_mad || !l0c_overlap(other, i)) return true;
-  uint32_t mine = npu_units(i), theirs = npu_units(other);
+  uint32_t mine = rdn_units(i), theirs = rdn_units(other);
   return (mine < theirs ? mine : theirs) < 10;
 }
 
@@ -125,7 +125,7 @@ static void s_advance(engine *e) {
   } else if (i->op == OP_wait_flag) {
     e->flag[i->flag.src][i->flag.dst][i->flag.id] = false;
   } else if (i->op != OP_pipe_barrier && e->mem) {
-    npu_execute_all(e->mem, i);
+    rdn_execute_all(e->mem, i);
   }
   e->next++;
 }
@@ -152,7 +152,7 @@ static unsigned steps(const engine *e, choice *out, bool deferred) {
 /* Does S's next instruction touch memory?  Anything else it does early loses no order: what it
  * issues need not run, so an exhaustive search lets S run ahead without deciding about it. */
 static bool s_decides(const engine *e) {
-  return npu_ops[e->p->list[e->next].op].class == CLASS_S_UB;
+  return rdn_ops[e->p->list[e->next].op].class == CLASS_S_UB;
 }
 
 /* Oldest instruction first, then S, then what a deviation deferred: choice 0 is eager. */
@@ -179,8 +179,8 @@ static void step(engine *e, unsigned p, unsigned slot) {
   pipe_state *q = &e->pipe[p];
   flight *f = &q->fly[slot];
   const insn *i = &e->p->list[f->position];
-  uint32_t units = npu_units(i), half = (units + 1) / 2;
-  if (e->mem) npu_execute(e->mem, i, f->step ? half : 0, f->step ? units : half);
+  uint32_t units = rdn_units(i), half = (units + 1) / 2;
+  if (e->mem) rdn_execute(e->mem, i, f->step ? half : 0, f->step ? units : half);
   if (f->step++ == 0 && half < units) return;
   forget_deferred(e, f->position);
   q->fly[slot] = q->fly[--q->flying];
@@ -254,25 +254,25 @@ static void stuck_text(const engine *e, char *text, size_t size) {
     if (position >= e->p->count) continue;
     const insn *i = &e->p->list[position];
     char where[200], flag[64] = "";
-    npu_site_text(e->p, i->site, where, sizeof where);
+    rdn_site_text(e->p, i->site, where, sizeof where);
     if (i->op == OP_wait_flag)
       snprintf(flag, sizeof flag, " for flag %s_%s %u", rd_npu_pipe_name(i->flag.src),
                rd_npu_pipe_name(i->flag.dst), i->flag.id);
     else if (i->op == OP_pipe_barrier)
       snprintf(flag, sizeof flag, "(%s)", rd_npu_pipe_name(i->barrier.pipe));
     int n = snprintf(text + used, size - used, "%s%s at %s%s (%s)", used ? "; " : "",
-                     rd_npu_pipe_name(p), npu_ops[i->op].name, flag, where);
+                     rd_npu_pipe_name(p), rdn_ops[i->op].name, flag, where);
     if (n < 0 || (size_t)n >= size - used) return;
     used += (size_t)n;
   }
 }
 
-replay_end npu_replay(const program *p, const rd_npu_launch *l, memory *mem, schedule *s,
+replay_end rdn_replay(const program *p, const rd_npu_launch *l, memory *mem, schedule *s,
                       char *text, size_t size) {
   engine e;
   memset(&e, 0, sizeof e);
   e.p = p, e.l = l, e.mem = mem, e.random = s->seed;
-  if (mem && !npu_memory_regs(mem, p->regs)) return REPLAY_NO_MEMORY;
+  if (mem && !rdn_memory_regs(mem, p->regs)) return REPLAY_NO_MEMORY;
   s->decisions = 0;
   for (;;) {
     settle(&e);
@@ -296,6 +296,6 @@ replay_end npu_replay(const program *p, const rd_npu_launch *l, memory *mem, sch
   return e.lost_set ? REPLAY_LOST_SET : REPLAY_DONE;
 }
 
-void npu_replay_plain(const program *p, memory *mem) {
-  for (size_t n = 0; n < p->count; n++) npu_execute_all(mem, &p->list[n]);
+void rdn_replay_plain(const program *p, memory *mem) {
+  for (size_t n = 0; n < p->count; n++) rdn_execute_all(mem, &p->list[n]);
 }

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-rd_npu_report *npu_report_new(void) { return calloc(1, sizeof(rd_npu_report)); }
+rd_npu_report *rdn_report_new(void) { return calloc(1, sizeof(rd_npu_report)); }
 
-void npu_report_summary(rd_npu_report *r, const char *format, ...) {
+void rdn_report_summary(rd_npu_report *r, const char *format, ...) {
   va_list list;
   va_start(list, format);
   vsnprintf(r->summary, sizeof r->summary, format, list);
@@ -70,7 +70,7 @@ const rd_npu_dropped *rd_npu_report_dropped_get(const rd_npu_report *r, size_t i
   return r && i < r->dropped_count ? &r->dropped[i] : NULL;
 }
 
-bool npu_report_dropped(rd_npu_report *r, const char *place, bool implied, const char *by) {
+bool rdn_report_dropped(rd_npu_report *r, const char *place, bool implied, const char *by) {
   rd_npu_dropped *d = NULL;
   for (size_t i = 0; place && i < r->dropped_count && !d; i++)
     if (strcmp(r->dropped[i].place, place) == 0) d = &r->dropped[i];
@@ -118,9 +118,9 @@ static bool fill_access(rd_npu_access *to, const raw_access *from, const rd_npu_
                         uint8_t kind) {
   if (from->op == OP_COUNT) return true;
   char site_text[400];
-  npu_site_text(&c->prog, from->site, site_text, sizeof site_text);
+  rdn_site_text(&c->prog, from->site, site_text, sizeof site_text);
   to->pipe = from->pipe;
-  to->instruction = npu_ops[from->op].name;
+  to->instruction = rdn_ops[from->op].name;
   to->site = strdup(site_text);
   if (has_bytes(kind)) {
     const char *name = from->buffer == RD_NPU_GM ? c->launch->tensors[from->tensor].name
@@ -180,8 +180,8 @@ static bool fill(rd_npu_finding *f, const raw_finding *raw, const rd_npu_core *c
   if (raw->kind == RD_NPU_FLAG_REUSE) f->missing = back_edge(raw), ok = ok && f->missing;
   if (raw->kind == RD_NPU_DEADLOCK && c->stuck) {
     text t = {0};
-    npu_text_add(&t, "%s. Held: %s", raw->why, c->stuck);
-    f->message = npu_text_take(&t);
+    rdn_text_add(&t, "%s. Held: %s", raw->why, c->stuck);
+    f->message = rdn_text_take(&t);
   } else
     f->message = raw->why[0] ? strdup(raw->why) : pair_message(f);
   trap_name(f, raw->first.buffer);
@@ -234,19 +234,19 @@ static bool add(rd_npu_report *r, const raw_finding *raw, const rd_npu_core *c) 
   return true;
 }
 
-bool npu_report_is_first(const rd_npu_core *cores, uint32_t core, uint32_t index) {
+bool rdn_report_is_first(const rd_npu_core *cores, uint32_t core, uint32_t index) {
   const raw_finding *mine = &cores[core].findings.list[index];
   char a1[400], a2[400], b1[400], b2[400];
-  npu_site_text(&cores[core].prog, mine->first.site, a1, sizeof a1);
-  npu_site_text(&cores[core].prog, mine->second.site, a2, sizeof a2);
+  rdn_site_text(&cores[core].prog, mine->first.site, a1, sizeof a1);
+  rdn_site_text(&cores[core].prog, mine->second.site, a2, sizeof a2);
   for (uint32_t c = 0; c < core; c++)
     for (uint32_t k = 0; k < cores[c].findings.count; k++) {
       const raw_finding *f = &cores[c].findings.list[k];
       if (f->kind != mine->kind || f->first.op != mine->first.op ||
           f->second.op != mine->second.op || f->first.buffer != mine->first.buffer)
         continue;
-      npu_site_text(&cores[c].prog, f->first.site, b1, sizeof b1);
-      npu_site_text(&cores[c].prog, f->second.site, b2, sizeof b2);
+      rdn_site_text(&cores[c].prog, f->first.site, b1, sizeof b1);
+      rdn_site_text(&cores[c].prog, f->second.site, b2, sizeof b2);
       if (strcmp(a1, b1) == 0 && strcmp(a2, b2) == 0) return false;
     }
   return true;
@@ -335,7 +335,7 @@ static bool cross_tensor(rd_npu_report *r, const rd_npu_core *cores, uint32_t co
   return ok;
 }
 
-bool npu_report_collect(rd_npu_report *r, const rd_npu_launch *l, const rd_npu_core *cores,
+bool rdn_report_collect(rd_npu_report *r, const rd_npu_launch *l, const rd_npu_core *cores,
                         uint32_t count) {
   bool ok = true;
   for (uint32_t c = 0; c < count && ok; c++) {
@@ -345,7 +345,7 @@ bool npu_report_collect(rd_npu_report *r, const rd_npu_launch *l, const rd_npu_c
   }
   for (uint32_t t = 0; t < l->tensor_count && ok && count > 1; t++)
     if (cores[0].written) ok = cross_tensor(r, cores, count, t);
-  npu_report_summary(r, "%llu instructions on %u core%s, %zu finding%s",
+  rdn_report_summary(r, "%llu instructions on %u core%s, %zu finding%s",
                      (unsigned long long)r->instructions, count, count == 1 ? "" : "s", r->count,
                      r->count == 1 ? "" : "s");
   return ok;
@@ -355,11 +355,11 @@ bool npu_report_collect(rd_npu_report *r, const rd_npu_launch *l, const rd_npu_c
  * ------------------------------------------------------------------------------------------- */
 
 static void print_access(text *t, const char *role, const rd_npu_access *a) {
-  npu_text_add(t, "    %s %-5s %s", role, rd_npu_pipe_name(a->pipe), a->instruction);
+  rdn_text_add(t, "    %s %-5s %s", role, rd_npu_pipe_name(a->pipe), a->instruction);
   if (a->buffer)
-    npu_text_add(t, "  %s[0x%llx, 0x%llx)", a->buffer, (unsigned long long)a->begin,
+    rdn_text_add(t, "  %s[0x%llx, 0x%llx)", a->buffer, (unsigned long long)a->begin,
                  (unsigned long long)a->end);
-  npu_text_add(t, "  at %s\n", a->site);
+  rdn_text_add(t, "  at %s\n", a->site);
 }
 
 /* A NaN's sign says nothing; it should not reach the eye. */
@@ -369,94 +369,94 @@ char *rd_npu_report_text(const rd_npu_report *r) {
   text t = {0};
   for (size_t i = 0; r && i < r->count; i++) {
     const rd_npu_finding *f = &r->list[i];
-    npu_text_add(&t, "%zu. %s: %s\n", i + 1, rd_npu_finding_name(f->kind), f->message);
+    rdn_text_add(&t, "%zu. %s: %s\n", i + 1, rd_npu_finding_name(f->kind), f->message);
     if (f->first.instruction)
       print_access(&t, f->second.instruction ? "first " : "      ", &f->first);
     if (f->second.instruction) print_access(&t, "second", &f->second);
-    if (f->missing) npu_text_add(&t, "    missing: %s\n", f->missing);
-    if (f->trap) npu_text_add(&t, "    hardware trap: %s\n", f->trap);
-    npu_text_add(&t, "    core %u, %llu time%s\n", f->core, (unsigned long long)f->count,
+    if (f->missing) rdn_text_add(&t, "    missing: %s\n", f->missing);
+    if (f->trap) rdn_text_add(&t, "    hardware trap: %s\n", f->trap);
+    rdn_text_add(&t, "    core %u, %llu time%s\n", f->core, (unsigned long long)f->count,
                  f->count == 1 ? "" : "s");
     if (f->witness == RD_NPU_WITNESS_DIFFERS)
-      npu_text_add(&t, "    witness: an allowed order gives %s[%llu] = %.9g instead of %.9g\n",
+      rdn_text_add(&t, "    witness: an allowed order gives %s[%llu] = %.9g instead of %.9g\n",
                    f->witness_tensor, (unsigned long long)f->witness_index, plain_nan(f->got),
                    plain_nan(f->expected));
     else if (f->witness == RD_NPU_WITNESS_SAME)
-      npu_text_add(&t, "    witness: race without value effect on this input\n");
+      rdn_text_add(&t, "    witness: race without value effect on this input\n");
   }
   for (size_t i = 0; r && i < r->dropped_count; i++) {
     const rd_npu_dropped *d = &r->dropped[i];
-    npu_text_add(&t, "dropped %s: ", d->place);
+    rdn_text_add(&t, "dropped %s: ", d->place);
     if (d->implied == d->total)
-      npu_text_add(&t, "implied by %s\n", d->implied_by);
+      rdn_text_add(&t, "implied by %s\n", d->implied_by);
     else if (d->implied)
-      npu_text_add(&t, "not implied %llu times of %llu (else by %s)\n",
+      rdn_text_add(&t, "not implied %llu times of %llu (else by %s)\n",
                    (unsigned long long)(d->total - d->implied), (unsigned long long)d->total,
                    d->implied_by);
     else
-      npu_text_add(&t, "not implied\n");
+      rdn_text_add(&t, "not implied\n");
   }
   if (r && r->schedules)
-    npu_text_add(&t, "schedules explored: %llu%s\n", (unsigned long long)r->schedules,
+    rdn_text_add(&t, "schedules explored: %llu%s\n", (unsigned long long)r->schedules,
                  r->capped ? " (capped)" : "");
-  npu_text_add(&t, "%s\n", rd_npu_report_summary(r));
-  return npu_text_take(&t);
+  rdn_text_add(&t, "%s\n", rd_npu_report_summary(r));
+  return rdn_text_take(&t);
 }
 
 static void json_access(text *t, const char *key, const rd_npu_access *a) {
   if (!a->instruction) return;
-  npu_text_add(t, ", \"%s\": {\"pipe\": \"%s\", \"instruction\": \"%s\", \"site\": ", key,
+  rdn_text_add(t, ", \"%s\": {\"pipe\": \"%s\", \"instruction\": \"%s\", \"site\": ", key,
                rd_npu_pipe_name(a->pipe), a->instruction);
-  npu_text_json(t, a->site);
+  rdn_text_json(t, a->site);
   if (a->buffer) {
-    npu_text_add(t, ", \"buffer\": ");
-    npu_text_json(t, a->buffer);
-    npu_text_add(t, ", \"begin\": %llu, \"end\": %llu", (unsigned long long)a->begin,
+    rdn_text_add(t, ", \"buffer\": ");
+    rdn_text_json(t, a->buffer);
+    rdn_text_add(t, ", \"begin\": %llu, \"end\": %llu", (unsigned long long)a->begin,
                  (unsigned long long)a->end);
   }
-  npu_text_add(t, "}");
+  rdn_text_add(t, "}");
 }
 
 char *rd_npu_report_json(const rd_npu_report *r) {
   text t = {0};
-  npu_text_add(&t, "{\"summary\": ");
-  npu_text_json(&t, rd_npu_report_summary(r));
-  npu_text_add(&t, ", \"instructions\": %llu, \"schedules\": %llu, \"capped\": %s, \"findings\": [",
+  rdn_text_add(&t, "{\"summary\": ");
+  rdn_text_json(&t, rd_npu_report_summary(r));
+  rdn_text_add(&t, ", \"instructions\": %llu, \"schedules\": %llu, \"capped\": %s, \"findings\": [",
                (unsigned long long)rd_npu_report_instructions(r),
                (unsigned long long)(r ? r->schedules : 0), r && r->capped ? "true" : "false");
   for (size_t i = 0; r && i < r->count; i++) {
     const rd_npu_finding *f = &r->list[i];
-    npu_text_add(&t,
+    rdn_text_add(&t,
                  "%s{\"kind\": \"%s\", \"core\": %u, \"count\": %llu, \"message\": ", i ? ", " : "",
                  rd_npu_finding_name(f->kind), f->core, (unsigned long long)f->count);
-    npu_text_json(&t, f->message);
+    rdn_text_json(&t, f->message);
     json_access(&t, "first", &f->first);
     json_access(&t, "second", &f->second);
-    if (f->missing) npu_text_add(&t, ", \"missing\": "), npu_text_json(&t, f->missing);
-    if (f->trap) npu_text_add(&t, ", \"trap\": \"%s\"", f->trap);
+    if (f->missing) rdn_text_add(&t, ", \"missing\": "), rdn_text_json(&t, f->missing);
+    if (f->trap) rdn_text_add(&t, ", \"trap\": \"%s\"", f->trap);
     if (f->witness == RD_NPU_WITNESS_SAME)
-      npu_text_add(&t, ", \"witness\": \"no value effect on this input\"");
+      rdn_text_add(&t, ", \"witness\": \"no value effect on this input\"");
     if (f->witness == RD_NPU_WITNESS_DIFFERS) {
-      npu_text_add(&t, ", \"witness\": {\"tensor\": ");
-      npu_text_json(&t, f->witness_tensor);
-      npu_text_add(&t, ", \"index\": %llu, \"expected\": ", (unsigned long long)f->witness_index);
-      npu_text_number(&t, f->expected);
-      npu_text_add(&t, ", \"got\": ");
-      npu_text_number(&t, f->got);
-      npu_text_add(&t, "}");
+      rdn_text_add(&t, ", \"witness\": {\"tensor\": ");
+      rdn_text_json(&t, f->witness_tensor);
+      rdn_text_add(&t, ", \"index\": %llu, \"expected\": ", (unsigned long long)f->witness_index);
+      rdn_text_number(&t, f->expected);
+      rdn_text_add(&t, ", \"got\": ");
+      rdn_text_number(&t, f->got);
+      rdn_text_add(&t, "}");
     }
-    npu_text_add(&t, "}");
+    rdn_text_add(&t, "}");
   }
-  npu_text_add(&t, "], \"dropped\": [");
+  rdn_text_add(&t, "], \"dropped\": [");
   for (size_t i = 0; r && i < r->dropped_count; i++) {
     const rd_npu_dropped *d = &r->dropped[i];
-    npu_text_add(&t, "%s{\"place\": ", i ? ", " : "");
-    npu_text_json(&t, d->place);
-    npu_text_add(&t, ", \"total\": %llu, \"implied\": %llu, \"implied_by\": ",
+    rdn_text_add(&t, "%s{\"place\": ", i ? ", " : "");
+    rdn_text_json(&t, d->place);
+    rdn_text_add(&t, ", \"total\": %llu, \"implied\": %llu, \"implied_by\": ",
                  (unsigned long long)d->total, (unsigned long long)d->implied);
-    npu_text_json(&t, d->implied_by);
-    npu_text_add(&t, "}");
+    rdn_text_json(&t, d->implied_by);
+    rdn_text_add(&t, "}");
   }
-  npu_text_add(&t, "]}");
-  return npu_text_take(&t);
+  rdn_text_add(&t, "]}");
+  return rdn_text_take(&t);
 }

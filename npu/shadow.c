@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool npu_shadow_init(shadow *s, const rd_npu_launch *l) {
+bool rdn_shadow_init(shadow *s, const rd_npu_launch *l) {
   memset(s, 0, sizeof *s);
   s->launch = l;
   const rd_npu_arch_info *a = rd_npu_arch_get(l->arch);
@@ -15,7 +15,7 @@ bool npu_shadow_init(shadow *s, const rd_npu_launch *l) {
   }
   s->gm = calloc(l->tensor_count + 1, sizeof *s->gm);
   for (uint32_t t = 0; ok && s->gm && t < l->tensor_count; t++) {
-    uint64_t granules = npu_tensor_padded(&l->tensors[t]) / GRANULE;
+    uint64_t granules = rdn_tensor_padded(&l->tensors[t]) / GRANULE;
     s->gm[t].page_count = (granules + PAGE_GRANULES - 1) / PAGE_GRANULES;
     s->gm[t].pages = calloc(s->gm[t].page_count, sizeof *s->gm[t].pages);
     ok = s->gm[t].pages != NULL;
@@ -31,7 +31,7 @@ static void drop_more(granule *list, uint64_t count) {
     }
 }
 
-shadow_entry *npu_shadow_entry(shadow *s, granule *g) {
+shadow_entry *rdn_shadow_entry(shadow *s, granule *g) {
   while (g->count == GRANULE_ENTRIES) {
     if (!g->more) {
       g->more = calloc(1, sizeof *g->more);
@@ -59,13 +59,13 @@ static void drop_all(shadow *s) {
   s->grown = false;
 }
 
-void npu_shadow_reset(shadow *s) {
+void rdn_shadow_reset(shadow *s) {
   drop_all(s);
   for (unsigned b = 1; b < RD_NPU_BUFFERS; b++)
     memset(s->local[b], 0, s->granules[b] * sizeof(granule));
 }
 
-void npu_shadow_free(shadow *s) {
+void rdn_shadow_free(shadow *s) {
   if (!s->launch) return;
   drop_all(s);
   for (uint32_t t = 0; s->gm && t < s->launch->tensor_count; t++) free(s->gm[t].pages);
@@ -87,7 +87,7 @@ static granule *new_page(const rd_npu_tensor *t, uint64_t first) {
   return page;
 }
 
-granule *npu_shadow_at(shadow *s, unsigned buffer, uint32_t tensor, uint64_t index) {
+granule *rdn_shadow_at(shadow *s, unsigned buffer, uint32_t tensor, uint64_t index) {
   if (buffer != RD_NPU_GM) return &s->local[buffer][index];
   gm_shadow *g = &s->gm[tensor];
   uint64_t page = index / PAGE_GRANULES;
@@ -99,7 +99,7 @@ granule *npu_shadow_at(shadow *s, unsigned buffer, uint32_t tensor, uint64_t ind
 static bool is_init(shadow *s, const operand *o, uint64_t at, bool *failed) {
   if (o->buffer == RD_NPU_GM && !(s->launch->tensors[o->tensor].mode & RD_NPU_OUT))
     return at < s->launch->tensors[o->tensor].bytes;
-  granule *g = npu_shadow_at(s, o->buffer, o->tensor, at / GRANULE);
+  granule *g = rdn_shadow_at(s, o->buffer, o->tensor, at / GRANULE);
   if (!g) {
     *failed = true;
     return false;
@@ -111,7 +111,7 @@ static bool all_init(shadow *s, const operand *o, uint64_t begin, uint64_t end, 
   if (o->buffer == RD_NPU_GM && !(s->launch->tensors[o->tensor].mode & RD_NPU_OUT))
     return end <= s->launch->tensors[o->tensor].bytes;
   while (begin < end) {
-    granule *g = npu_shadow_at(s, o->buffer, o->tensor, begin / GRANULE);
+    granule *g = rdn_shadow_at(s, o->buffer, o->tensor, begin / GRANULE);
     if (!g) {
       *failed = true;
       return false;
@@ -126,25 +126,25 @@ static bool all_init(shadow *s, const operand *o, uint64_t begin, uint64_t end, 
 
 /* Byte of the source that lands in byte b of a unit of the destination; -1: padding. */
 static int64_t source_byte(const insn *i, const operand *src, uint64_t b) {
-  if (npu_ops[i->op].class == CLASS_LOAD && i->load.transpose) {
+  if (rdn_ops[i->op].class == CLASS_LOAD && i->load.transpose) {
     uint64_t e = b / 2;
     return (int64_t)((e % 16 * 16 + e / 16) * 2 + b % 2);
   }
-  if (npu_ops[i->op].class == CLASS_CC_UB)
+  if (rdn_ops[i->op].class == CLASS_CC_UB)
     return (int64_t)(b / type_size(i->type_dst) * type_size(i->type_src));
   return b < src->bytes ? (int64_t)b : -1;
 }
 
-bool npu_shadow_move(shadow *s, const insn *i, const operand *src, const operand *dst) {
+bool rdn_shadow_move(shadow *s, const insn *i, const operand *src, const operand *dst) {
   bool failed = false;
   for (uint64_t u = 0; u < dst->units && !failed; u++) {
     uint64_t from = src->base + u * src->stride, to = dst->base + u * dst->stride;
-    bool padded = dst->bytes > src->bytes && npu_ops[i->op].class == CLASS_ALIGN;
+    bool padded = dst->bytes > src->bytes && rdn_ops[i->op].class == CLASS_ALIGN;
     if (!padded && all_init(s, src, from, from + src->bytes, &failed)) continue;
     for (uint64_t b = 0; b < dst->bytes && !failed; b++) {
       int64_t at = source_byte(i, src, b);
       if (at >= 0 && is_init(s, src, from + (uint64_t)at, &failed)) continue;
-      granule *g = npu_shadow_at(s, dst->buffer, dst->tensor, (to + b) / GRANULE);
+      granule *g = rdn_shadow_at(s, dst->buffer, dst->tensor, (to + b) / GRANULE);
       if (!g)
         failed = true;
       else
@@ -157,7 +157,7 @@ bool npu_shadow_move(shadow *s, const insn *i, const operand *src, const operand
 /* ---- byte ranges of a GM tensor
  * ------------------------------------------------------------------ */
 
-bool npu_ranges_add(range_set *s, range r) {
+bool rdn_ranges_add(range_set *s, range r) {
   if (r.begin >= r.end) return true;
   if (s->count) { /* the common case: the next row of the same copy */
     range *last = &s->list[s->count - 1];
@@ -169,7 +169,7 @@ bool npu_ranges_add(range_set *s, range r) {
   }
   if (s->count == s->capacity) {
     size_t before = s->count;
-    npu_ranges_merge(s);
+    rdn_ranges_merge(s);
     if (s->count * 2 > before || !s->capacity) {
       size_t capacity = s->capacity ? s->capacity * 2 : 64;
       range *list = realloc(s->list, capacity * sizeof *list);
@@ -189,7 +189,7 @@ static int by_begin(const void *x, const void *y) {
   return a->site < b->site ? -1 : a->site > b->site;
 }
 
-void npu_ranges_merge(range_set *s) {
+void rdn_ranges_merge(range_set *s) {
   if (s->count < 2) return;
   qsort(s->list, s->count, sizeof *s->list, by_begin);
   size_t n = 0;

@@ -35,14 +35,14 @@ typedef struct shadow {
   bool grown; /* some granule has more records */
 } shadow;
 
-bool npu_shadow_init(shadow *s, const rd_npu_launch *l);
-void npu_shadow_reset(shadow *s);
-void npu_shadow_free(shadow *s);
-granule *npu_shadow_at(shadow *s, unsigned buffer, uint32_t tensor,
+bool rdn_shadow_init(shadow *s, const rd_npu_launch *l);
+void rdn_shadow_reset(shadow *s);
+void rdn_shadow_free(shadow *s);
+granule *rdn_shadow_at(shadow *s, unsigned buffer, uint32_t tensor,
                        uint64_t index); /* NULL: no memory */
 /* A free record; NULL: no memory. */
-shadow_entry *npu_shadow_entry(shadow *s, granule *g);
+shadow_entry *rdn_shadow_entry(shadow *s, granule *g);
 /* Initialisation of a move's destination becomes that of its source. */
-bool npu_shadow_move(shadow *s, const insn *i, const operand *src, const operand *dst);
+bool rdn_shadow_move(shadow *s, const insn *i, const operand *src, const operand *dst);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void npu_text_add(text *t, const char *format, ...) {
+void rdn_text_add(text *t, const char *format, ...) {
   if (!t->started) t->started = t->ok = true;
   for (int attempt = 0; t->ok && attempt < 2; attempt++) {
     va_list list;
@@ -28,32 +28,32 @@ void npu_text_add(text *t, const char *format, ...) {
   }
 }
 
-void npu_text_json(text *t, const char *string) {
+void rdn_text_json(text *t, const char *string) {
   if (!string) {
-    npu_text_add(t, "null");
+    rdn_text_add(t, "null");
     return;
   }
-  npu_text_add(t, "\"");
+  rdn_text_add(t, "\"");
   for (const char *p = string; *p; p++) {
     unsigned char c = (unsigned char)*p;
     if (c == '"' || c == '\\')
-      npu_text_add(t, "\\%c", c);
+      rdn_text_add(t, "\\%c", c);
     else if (c < 0x20)
-      npu_text_add(t, "\\u%04x", c);
+      rdn_text_add(t, "\\u%04x", c);
     else
-      npu_text_add(t, "%c", c);
+      rdn_text_add(t, "%c", c);
   }
-  npu_text_add(t, "\"");
+  rdn_text_add(t, "\"");
 }
 
-void npu_text_number(text *t, double value) {
+void rdn_text_number(text *t, double value) {
   if (isfinite(value))
-    npu_text_add(t, "%.9g", value);
+    rdn_text_add(t, "%.9g", value);
   else
-    npu_text_add(t, "\"%s\"", isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+    rdn_text_add(t, "\"%s\"", isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
 }
 
-char *npu_text_take(text *t) {
+char *rdn_text_take(text *t) {
   if (t->ok && t->data) return t->data;
   free(t->data);
   return NULL;

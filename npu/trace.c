@@ -19,20 +19,20 @@
 
 static uint64_t moved_bytes(const insn *i) {
   operand o[MAX_OPERANDS];
-  uint8_t class = npu_ops[i->op].class;
+  uint8_t class = rdn_ops[i->op].class;
   if (class > CLASS_CC_GM || class == CLASS_MAD || class < CLASS_BURST) return 0;
-  npu_operands(i, o);
+  rdn_operands(i, o);
   uint64_t src = o[0].units * o[0].bytes, dst = o[1].units * o[1].bytes;
   return src < dst ? src : dst;
 }
 
 static uint64_t cost(const insn *i) {
-  uint64_t bytes = moved_bytes(i), units = npu_units(i);
+  uint64_t bytes = moved_bytes(i), units = rdn_units(i);
   operand o[MAX_OPERANDS];
-  switch (npu_ops[i->op].class) {
+  switch (rdn_ops[i->op].class) {
   case CLASS_BURST:
   case CLASS_ALIGN: {
-    npu_operands(i, o);
+    rdn_operands(i, o);
     bool gm = o[0].buffer == RD_NPU_GM || o[1].buffer == RD_NPU_GM;
     return gm ? 200 + bytes / 64 : 32 + bytes / 128;
   }
@@ -53,7 +53,7 @@ static uint64_t cost(const insn *i) {
   case CLASS_VGATHER:
     return 16 + 32 * units;
   case CLASS_VTRANS:
-    npu_operands(i, o);
+    rdn_operands(i, o);
     return 16 + o[0].bytes / 32;
   case CLASS_S_UB:
     return 4;
@@ -103,19 +103,19 @@ static void send(timeline *t, bool json, text *line) {
 
 static void instruction_name(const insn *i, text *out) {
   if (i->op == OP_wait_flag || i->op == OP_set_flag)
-    npu_text_add(out, "%s %s_%s %u", i->op == OP_wait_flag ? "wait" : "set",
+    rdn_text_add(out, "%s %s_%s %u", i->op == OP_wait_flag ? "wait" : "set",
                  rd_npu_pipe_name(i->flag.src), rd_npu_pipe_name(i->flag.dst), i->flag.id);
   else if (i->op == OP_pipe_barrier)
-    npu_text_add(out, "pipe_barrier(%s)", rd_npu_pipe_name(i->barrier.pipe));
+    rdn_text_add(out, "pipe_barrier(%s)", rd_npu_pipe_name(i->barrier.pipe));
   else
-    npu_text_add(out, "%s", npu_ops[i->op].name);
+    rdn_text_add(out, "%s", rdn_ops[i->op].name);
 }
 
 static void event(timeline *t, const insn *i, uint64_t start, uint64_t end, bool waiting) {
   if (!t->json && !t->log) return;
   char where[400];
   text name = {0};
-  npu_site_text(&t->core->prog, i->site, where, sizeof where);
+  rdn_site_text(&t->core->prog, i->site, where, sizeof where);
   instruction_name(i, &name);
   if (!name.ok) {
     t->failed = true;
@@ -124,20 +124,20 @@ static void event(timeline *t, const insn *i, uint64_t start, uint64_t end, bool
   }
   if (t->json && end > start) {
     text line = {0};
-    npu_text_add(
+    rdn_text_add(
         &line,
         "%s{\"name\": \"%s\", \"cat\": \"%s\", \"ph\": \"X\", \"ts\": %llu, \"dur\": %llu, "
         "\"pid\": %u, \"tid\": %u, \"args\": {\"site\": ",
         *t->first_event ? "" : ",\n", name.data, waiting ? "wait" : "run",
         (unsigned long long)start, (unsigned long long)(end - start), t->core->block, i->pipe);
-    npu_text_json(&line, where);
-    npu_text_add(&line, "}}");
+    rdn_text_json(&line, where);
+    rdn_text_add(&line, "}}");
     *t->first_event = false;
     send(t, true, &line);
   }
   if (t->log) {
     text line = {0};
-    npu_text_add(&line, "core %u %-4s %10llu %10llu  %-24s %s\n", t->core->block,
+    rdn_text_add(&line, "core %u %-4s %10llu %10llu  %-24s %s\n", t->core->block,
                  rd_npu_pipe_name(i->pipe), (unsigned long long)start, (unsigned long long)end,
                  name.data, where);
     send(t, false, &line);
@@ -210,9 +210,9 @@ static void step_pipe(timeline *t, const insn *i) {
 
 static void trace_core(timeline *t) {
   for (unsigned p = 0; p < PIPES && t->json; p++) {
-    if (!npu_pipe_exists(t->core->launch, p)) continue;
+    if (!rdn_pipe_exists(t->core->launch, p)) continue;
     text line = {0};
-    npu_text_add(&line,
+    rdn_text_add(&line,
                  "%s{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": %u, \"tid\": %u, \"args\": "
                  "{\"name\": \"%s\"}}",
                  *t->first_event ? "" : ",\n", t->core->block, p, rd_npu_pipe_name(p));
@@ -244,11 +244,11 @@ rd_npu_status rd_npu_trace(const rd_npu_launch *launch, const rd_npu_options *op
   static const rd_npu_options defaults = {.size = sizeof(rd_npu_options)};
   const rd_npu_options *o = options ? options : &defaults;
   memset(result, 0, sizeof *result);
-  if (npu_launch_problem(launch, options)) return RD_NPU_BAD_INPUT;
+  if (rdn_launch_problem(launch, options)) return RD_NPU_BAD_INPUT;
   rd_npu_core *cores;
   uint32_t count;
   run_plan plan = {.execute = false, .check = false, .keep = true};
-  rd_npu_status s = npu_run_cores(launch, o, plan, &cores, &count);
+  rd_npu_status s = rdn_run_cores(launch, o, plan, &cores, &count);
   result->cores = count;
   bool first = true,
        stopped = !write_text(json, json_user, "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [\n");
@@ -269,6 +269,6 @@ rd_npu_status rd_npu_trace(const rd_npu_launch *launch, const rd_npu_options *op
     free(t);
   }
   if (!stopped) write_text(json, json_user, "\n]}\n");
-  npu_free_cores(cores, count);
+  rdn_free_cores(cores, count);
   return s;
 }

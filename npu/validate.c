@@ -14,11 +14,11 @@ __attribute__((format(printf, 3, 4))) static bool fail(char *why, size_t size, c
   return false;
 }
 
-uint64_t npu_tensor_padded(const rd_npu_tensor *t) {
+uint64_t rdn_tensor_padded(const rd_npu_tensor *t) {
   return (t->bytes + GRANULE - 1) / GRANULE * GRANULE + GM_SLACK;
 }
 
-/* The buffer each operand of an instruction must be in, in the order of npu_operands. */
+/* The buffer each operand of an instruction must be in, in the order of rdn_operands. */
 static void operand_buffers(const insn *i, uint8_t want[MAX_OPERANDS]) {
   enum { G = RD_NPU_GM, U = RD_NPU_UB, L = RD_NPU_L1 };
   static const uint8_t table[OP_COUNT][2] = {[OP_copy_gm_to_ubuf] = {G, U},
@@ -53,7 +53,7 @@ static uint32_t alignment(const rd_npu_launch *l, const insn *i, const operand *
   default:
     break;
   }
-  if (npu_ops[i->op].class == CLASS_S_UB) return 4;
+  if (rdn_ops[i->op].class == CLASS_S_UB) return 4;
   if (i->op == OP_vcadd && (o->access & WRITE)) return type_size(i->type_dst);
   return 32;
 }
@@ -72,7 +72,7 @@ static bool check_operand(const rd_npu_launch *l, const insn *i, const operand *
       return fail(why, size, "GM tensor %u of %u", o->tensor, l->tensor_count);
     const rd_npu_tensor *t = &l->tensors[o->tensor];
     bool write = o->access & WRITE;
-    capacity = write || i->op == OP_load_gm ? t->bytes : npu_tensor_padded(t);
+    capacity = write || i->op == OP_load_gm ? t->bytes : rdn_tensor_padded(t);
     name = t->name;
     if (write && t->mode == RD_NPU_IN) return fail(why, size, "writes the input tensor %s", name);
   }
@@ -80,7 +80,7 @@ static bool check_operand(const rd_npu_launch *l, const insn *i, const operand *
   if (align && (o->base % align || (o->buffer == RD_NPU_GM && o->units > 1 && o->stride % align)))
     return fail(why, size, "%s %s+0x%llx is not aligned to %u bytes", role, name,
                 (unsigned long long)o->base, align);
-  uint64_t end = npu_operand_end(o);
+  uint64_t end = rdn_operand_end(o);
   if (end > capacity)
     return fail(why, size, "%s ends at byte %llu of %s, which has %llu", role,
                 (unsigned long long)end, name, (unsigned long long)capacity);
@@ -88,7 +88,7 @@ static bool check_operand(const rd_npu_launch *l, const insn *i, const operand *
 }
 
 static bool check_limits(const insn *i, char *why, size_t size) {
-  uint8_t class = npu_ops[i->op].class;
+  uint8_t class = rdn_ops[i->op].class;
   if (class == CLASS_BURST || class == CLASS_ALIGN || class == CLASS_CC_UB) {
     uint32_t most = class == CLASS_ALIGN ? 1u << 21 : 65535;
     if (i->copy.n > 4095) return fail(why, size, "%u bursts, at most 4095", i->copy.n);
@@ -128,7 +128,7 @@ static bool check_limits(const insn *i, char *why, size_t size) {
 static uint64_t repeat_extent(const operand *o) {
   operand one = *o;
   if (one.units > 1) one.units = 1;
-  uint64_t end = npu_operand_end(&one);
+  uint64_t end = rdn_operand_end(&one);
   return end > o->base ? end - o->base : 0;
 }
 
@@ -140,8 +140,8 @@ static bool repeats_meet(const operand *src, uint64_t s, const operand *dst, uin
   unsigned db = dst->lanes ? dst->lanes * dst->elem / GRANULE : 1;
   for (unsigned a = 0; a < sb; a++)
     for (unsigned b = 0; b < db; b++) {
-      uint32_t sm = src->lanes ? npu_block_mask(src, a) : 1;
-      uint32_t dm = dst->lanes ? npu_block_mask(dst, b) : 1;
+      uint32_t sm = src->lanes ? rdn_block_mask(src, a) : 1;
+      uint32_t dm = dst->lanes ? rdn_block_mask(dst, b) : 1;
       if (!sm || !dm || (exact && a == b)) continue;
       uint64_t s0 = s + 32ull * a * src->blk, d0 = d + 32ull * b * dst->blk;
       uint64_t sl = src->lanes ? GRANULE : src->bytes, dl = dst->lanes ? GRANULE : dst->bytes;
@@ -154,7 +154,7 @@ static bool repeats_meet(const operand *src, uint64_t s, const operand *dst, uin
 /* Within a repeat: exactly the same lanes or none in common; across repeats: no read of what an
  * earlier repeat wrote, except where the arithmetic is defined to run in order. */
 static bool overlap_ok(const operand *src, const operand *dst, bool may_accumulate) {
-  uint64_t se = npu_operand_end(src), de = npu_operand_end(dst);
+  uint64_t se = rdn_operand_end(src), de = rdn_operand_end(dst);
   if (!se || !de || src->base >= de || dst->base >= se) return true;
   bool same = src->base == dst->base && src->lanes == dst->lanes && src->elem == dst->elem &&
               src->blk == dst->blk;
@@ -176,7 +176,7 @@ static bool overlap_ok(const operand *src, const operand *dst, bool may_accumula
 
 static bool check_vector(const insn *i, const operand *o, unsigned count, char *why, size_t size) {
   if (i->v.repeat > 255) return fail(why, size, "repeat %u, at most 255", i->v.repeat);
-  uint8_t class = npu_ops[i->op].class;
+  uint8_t class = rdn_ops[i->op].class;
   const operand *dst = &o[count - 1];
   if (class == CLASS_VEC1 || class == CLASS_VEC2 || class == CLASS_VEC3 || class == CLASS_VRED ||
       class == CLASS_VGATHER) {
@@ -190,7 +190,7 @@ static bool check_vector(const insn *i, const operand *o, unsigned count, char *
         (!m || !ch || m > 4095 || ch > 4095 || (m * ch * type_size(i->type_dst)) % 32))
       return fail(why, size, "m and channels 1..4095 and whole 32-byte blocks");
   }
-  if (dst->lanes && dst->blk == 0 && npu_block_mask(dst, 0) && npu_block_mask(dst, 1))
+  if (dst->lanes && dst->blk == 0 && rdn_block_mask(dst, 0) && rdn_block_mask(dst, 1))
     return fail(why, size, "destination block stride 0 writes one block twice in a repeat");
   bool arithmetic = i->op >= OP_vadd && i->op <= OP_vmin;
   for (unsigned s = 0; s + 1 < count; s++)
@@ -201,18 +201,18 @@ static bool check_vector(const insn *i, const operand *o, unsigned count, char *
   return true;
 }
 
-bool npu_validate(const rd_npu_launch *l, const insn *i, char *why, size_t size) {
+bool rdn_validate(const rd_npu_launch *l, const insn *i, char *why, size_t size) {
   if (!check_limits(i, why, size)) return false;
   operand o[MAX_OPERANDS];
-  unsigned count = npu_operands(i, o);
-  uint8_t want[MAX_OPERANDS], class = npu_ops[i->op].class;
+  unsigned count = rdn_operands(i, o);
+  uint8_t want[MAX_OPERANDS], class = rdn_ops[i->op].class;
   operand_buffers(i, want);
   for (unsigned n = 0; n < count; n++)
     if (!check_operand(l, i, &o[n], want[n], why, size)) return false;
   if (i->pipe == RD_NPU_PIPE_V && class >= CLASS_VEC3 && class <= CLASS_VGATHER)
     return check_vector(i, o, count, why, size);
-  if (i->op == OP_copy_ubuf_to_ubuf && o[0].base < npu_operand_end(&o[1]) &&
-      o[1].base < npu_operand_end(&o[0]))
+  if (i->op == OP_copy_ubuf_to_ubuf && o[0].base < rdn_operand_end(&o[1]) &&
+      o[1].base < rdn_operand_end(&o[0]))
     for (uint64_t a = 0; a < o[0].units; a++)
       for (uint64_t b = 0; b < o[1].units; b++)
         if (o[0].base + a * o[0].stride < o[1].base + b * o[1].stride + o[1].bytes &&

@@ -46,7 +46,7 @@ static inline double exp_double(double x) {
   return p * double_from((double_bits(t) + 1023u) << 52);
 }
 
-float npu_exp(float x) { return (float)exp_double((double)x); }
+float rdn_exp(float x) { return (float)exp_double((double)x); }
 
 static inline float max_float(float a, float b) { return a != a ? a : b != b ? b : a > b ? a : b; }
 static inline float min_float(float a, float b) { return a != a ? a : b != b ? b : a < b ? a : b; }
@@ -115,7 +115,7 @@ CONVERT(vconv_f322bf16, uint16_t, float, bf16_from_float(ap[i]))
 CONVERT(vector_dup_32, uint32_t, uint32_t, ((void)ap, scalar))
 CONVERT(vector_dup_16, uint16_t, uint16_t, ((void)ap, (uint16_t)scalar))
 
-vector_fn *npu_vector_fn(op o, rd_npu_type type) {
+vector_fn *rdn_vector_fn(op o, rd_npu_type type) {
   bool h = type == RD_NPU_F16, w = type == RD_NPU_S32;
   switch (o) {
 #define FLOAT_CASE(name)                                                                           \

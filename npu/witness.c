@@ -19,14 +19,14 @@ typedef struct order {
  * operations (except `but`) and whatever S did before issuing it. */
 static bool predecessors(const program *p, const rd_npu_launch *l, uint32_t at, uint32_t but,
                          uint8_t *mark) {
-  checker *k = npu_checker_new(l);
+  checker *k = rdn_checker_new(l);
   finding_list ignored = {0};
   if (!k) return false;
-  for (uint32_t n = 0; n <= at; n++) npu_checker_step(k, &p->list[n], n, &ignored);
-  vclock c = *npu_checker_clock(k);
-  bool ok = !npu_checker_failed(k);
-  npu_checker_free(k);
-  npu_finding_free(&ignored);
+  for (uint32_t n = 0; n <= at; n++) rdn_checker_step(k, &p->list[n], n, &ignored);
+  vclock c = *rdn_checker_clock(k);
+  bool ok = !rdn_checker_failed(k);
+  rdn_checker_free(k);
+  rdn_finding_free(&ignored);
   const insn *b = &p->list[at];
   for (uint32_t n = 0; n < at; n++) {
     const insn *i = &p->list[n];
@@ -40,42 +40,42 @@ static bool predecessors(const program *p, const rd_npu_launch *l, uint32_t at, 
  */
 static void run_order(const order *o, memory *m, uint32_t a, uint32_t b, bool half) {
   const program *p = o->p;
-  uint32_t units = npu_units(&p->list[a]), cut = (units + 1) / 2;
+  uint32_t units = rdn_units(&p->list[a]), cut = (units + 1) / 2;
   for (uint32_t n = 0; n < b; n++)
-    if (o->first[n] || (half && o->needed_by_a[n])) npu_execute_all(m, &p->list[n]);
-  if (half) npu_execute(m, &p->list[a], 0, cut);
-  npu_execute_all(m, &p->list[b]);
+    if (o->first[n] || (half && o->needed_by_a[n])) rdn_execute_all(m, &p->list[n]);
+  if (half) rdn_execute(m, &p->list[a], 0, cut);
+  rdn_execute_all(m, &p->list[b]);
   for (uint32_t n = 0; n < p->count; n++) {
     if (n == b || (n < b && (o->first[n] || (half && o->needed_by_a[n])))) continue;
     if (half && n == a)
-      npu_execute(m, &p->list[a], cut, units);
+      rdn_execute(m, &p->list[a], cut, units);
     else
-      npu_execute_all(m, &p->list[n]);
+      rdn_execute_all(m, &p->list[n]);
   }
 }
 
 static void note_difference(raw_finding *f, const gm_image *expected, const gm_image *got) {
   uint32_t tensor;
   uint64_t byte;
-  if (!npu_image_differs(expected, got, &tensor, &byte)) return;
+  if (!rdn_image_differs(expected, got, &tensor, &byte)) return;
   const rd_npu_tensor *t = &expected->launch->tensors[tensor];
   f->witness = RD_NPU_WITNESS_DIFFERS;
   f->witness_tensor = tensor;
   f->witness_index = t->elem_bytes ? byte / t->elem_bytes : byte;
-  f->expected = npu_element(t, expected->data[tensor], f->witness_index);
-  f->got = npu_element(t, got->data[tensor], f->witness_index);
+  f->expected = rdn_element(t, expected->data[tensor], f->witness_index);
+  f->got = rdn_element(t, got->data[tensor], f->witness_index);
 }
 
-bool npu_witness(const program *p, const rd_npu_launch *l, const gm_image *before, raw_finding *f) {
+bool rdn_witness(const program *p, const rd_npu_launch *l, const gm_image *before, raw_finding *f) {
   gm_image expected = {0}, got = {0};
   memory m;
   bool ok =
-      npu_memory_init(&m, l) && npu_memory_regs(&m, p->regs) && npu_image_copy(&expected, before);
+      rdn_memory_init(&m, l) && rdn_memory_regs(&m, p->regs) && rdn_image_copy(&expected, before);
   uint8_t *first = calloc(p->count + 1, 1), *needed = calloc(p->count + 1, 1);
   ok = ok && first && needed;
   if (ok) {
-    npu_image_bind(&expected, &m);
-    npu_replay_plain(p, &m);
+    rdn_image_bind(&expected, &m);
+    rdn_replay_plain(p, &m);
     f->witness = RD_NPU_WITNESS_SAME;
   }
   for (uint32_t n = 0; ok && n < f->pairs && f->witness == RD_NPU_WITNESS_SAME; n++) {
@@ -85,18 +85,18 @@ bool npu_witness(const program *p, const rd_npu_launch *l, const gm_image *befor
     ok = predecessors(p, l, b, a, first) && predecessors(p, l, a, a, needed);
     order o = {p, first, needed};
     for (int half = 0; ok && half < 2 && f->witness == RD_NPU_WITNESS_SAME; half++) {
-      ok = npu_image_copy(&got, before);
+      ok = rdn_image_copy(&got, before);
       if (!ok) break;
-      npu_memory_poison(&m);
-      npu_image_bind(&got, &m);
+      rdn_memory_poison(&m);
+      rdn_image_bind(&got, &m);
       run_order(&o, &m, a, b, half);
       note_difference(f, &expected, &got);
     }
   }
   free(first);
   free(needed);
-  npu_image_free(&expected);
-  npu_image_free(&got);
-  npu_memory_free(&m);
+  rdn_image_free(&expected);
+  rdn_image_free(&got);
+  rdn_memory_free(&m);
   return ok;
 }

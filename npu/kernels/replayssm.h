@@ -26,7 +26,7 @@ typedef struct replay_args {
 } replay_args;
 
 /* Rows per item: as large as keeps every program busy. */
-uint32_t replay_rows(uint32_t heads, uint32_t programs);
+uint32_t rdn_replay_rows(uint32_t heads, uint32_t programs);
 
 /* Position in a program's work: one slice of one item. */
 typedef struct replay_cursor {
@@ -43,25 +43,25 @@ typedef struct replay_cursor {
 /* Reads the length of sequence b (and its first token) with the scalar unit. */
 typedef void replay_length(rd_npu_core *c, replay_cursor *at);
 
-bool replay_first(rd_npu_core *c, replay_cursor *at, const replay_args *a, replay_length *length);
-bool replay_next(rd_npu_core *c, replay_cursor *at, replay_length *length);
+bool rdn_replay_first(rd_npu_core *c, replay_cursor *at, const replay_args *a, replay_length *length);
+bool rdn_replay_next(rd_npu_core *c, replay_cursor *at, replay_length *length);
 
 /* The recorded values of one head stand N*128 elements apart from token to token. */
-uint64_t replay_record_offset(const replay_cursor *at, uint32_t element);
+uint64_t rdn_replay_record_offset(const replay_cursor *at, uint32_t element);
 
-void replay_commit_kernel(rd_npu_core *c, const void *args);
-void replay_verify_kernel(rd_npu_core *c, const void *args);
+void rdn_replay_commit_kernel(rd_npu_core *c, const void *args);
+void rdn_replay_verify_kernel(rd_npu_core *c, const void *args);
 
 /* UB bytes of each kernel at the given row block, for the capacity test. */
-uint32_t replay_verify_ub_bytes(uint32_t rows);
-uint32_t replay_commit_ub_bytes(uint32_t rows);
+uint32_t rdn_replay_verify_ub_bytes(uint32_t rows);
+uint32_t rdn_replay_commit_ub_bytes(uint32_t rows);
 
-rd_npu_status replay_verify_prepare(rd_npu_call *call);
-rd_npu_status replay_commit_prepare(rd_npu_call *call);
-void replay_plan(const rd_npu_call *call, rd_npu_text_sink *sink, void *user);
-rd_npu_status replay_verify_generate(rd_npu_call *call, const char *shape);
-rd_npu_status replay_commit_generate(rd_npu_call *call, const char *shape);
-rd_npu_status replay_verify_oracle(const rd_npu_call *call, const char *output, double *expected);
-rd_npu_status replay_commit_oracle(const rd_npu_call *call, const char *output, double *expected);
+rd_npu_status rdn_replay_verify_prepare(rd_npu_call *call);
+rd_npu_status rdn_replay_commit_prepare(rd_npu_call *call);
+void rdn_replay_plan(const rd_npu_call *call, rd_npu_text_sink *sink, void *user);
+rd_npu_status rdn_replay_verify_generate(rd_npu_call *call, const char *shape);
+rd_npu_status rdn_replay_commit_generate(rd_npu_call *call, const char *shape);
+rd_npu_status rdn_replay_verify_oracle(const rd_npu_call *call, const char *output, double *expected);
+rd_npu_status rdn_replay_commit_oracle(const rd_npu_call *call, const char *output, double *expected);
 
 #endif

@@ -60,7 +60,7 @@ static rd_npu_status split(rd_npu_call *call, replay_args *a, uint32_t block_num
     return rd_npu_call_fail(call, "rows: expected 32, 64 or 128, got %g", rows);
   if (!(slice >= 1 && slice <= REPLAY_SLICE) || slice != floor(slice))
     return rd_npu_call_fail(call, "slice: expected 1 to %d, got %g", REPLAY_SLICE, slice);
-  a->rows = rows != 0 ? (uint32_t)rows : replay_rows(a->B * a->N, 2 * block_num);
+  a->rows = rows != 0 ? (uint32_t)rows : rdn_replay_rows(a->B * a->N, 2 * block_num);
   a->slice = (uint32_t)slice;
   return RD_NPU_OK;
 }
@@ -188,7 +188,7 @@ static rd_npu_status scalars(rd_npu_call *call, replay_args *a) {
   return RD_NPU_OK;
 }
 
-rd_npu_status replay_verify_prepare(rd_npu_call *call) {
+rd_npu_status rdn_replay_verify_prepare(rd_npu_call *call) {
   replay_args a = {0};
   const rd_npu_named *g = NULL, *A_log = NULL, *dt_bias = NULL, *state = NULL;
   uint32_t block_num, longest;
@@ -217,10 +217,10 @@ rd_npu_status replay_verify_prepare(rd_npu_call *call) {
   a.out = rd_npu_call_gm(call, out, RD_NPU_OUT);
   static const char *const written[] = {"replay_u", "replay_k", "replay_decay", "out"};
   for (int i = 0; i < 4; i++) rd_npu_call_tensor(call, written[i])->output = true;
-  return finish(call, &a, replay_verify_kernel, block_num);
+  return finish(call, &a, rdn_replay_verify_kernel, block_num);
 }
 
-rd_npu_status replay_commit_prepare(rd_npu_call *call) {
+rd_npu_status rdn_replay_commit_prepare(rd_npu_call *call) {
   replay_args a = {0};
   const rd_npu_named *state = NULL, *accepted = NULL;
   uint32_t block_num;
@@ -243,10 +243,10 @@ rd_npu_status replay_commit_prepare(rd_npu_call *call) {
   a.accepted = rd_npu_call_gm(call, accepted, RD_NPU_IN);
   a.state = rd_npu_call_gm(call, state, RD_NPU_INOUT);
   rd_npu_call_tensor(call, "recurrent_state")->output = true;
-  return finish(call, &a, replay_commit_kernel, block_num);
+  return finish(call, &a, rdn_replay_commit_kernel, block_num);
 }
 
-void replay_plan(const rd_npu_call *call, rd_npu_text_sink *sink, void *user) {
+void rdn_replay_plan(const rd_npu_call *call, rd_npu_text_sink *sink, void *user) {
   const replay_args *a = call->args;
   const uint32_t programs = 2 * call->launch.block_num, items = a->B * a->N * (REPLAY_DIM / a->rows);
   char line[200];
@@ -288,11 +288,11 @@ const rd_npu_kernel_desc rd_npu_kernel_verify_replayssm = {
     .arch = RD_NPU_950,
     .presets = verify_presets,
     .mutation_shapes = verify_shapes,
-    .generate = replay_verify_generate,
-    .prepare = replay_verify_prepare,
-    .oracle = replay_verify_oracle,
+    .generate = rdn_replay_verify_generate,
+    .prepare = rdn_replay_verify_prepare,
+    .oracle = rdn_replay_verify_oracle,
     .limits = verify_limits,
-    .plan = replay_plan,
+    .plan = rdn_replay_plan,
 };
 
 static const rd_npu_preset commit_presets[] = {
@@ -311,9 +311,9 @@ const rd_npu_kernel_desc rd_npu_kernel_commit_replayssm = {
     .arch = RD_NPU_950,
     .presets = commit_presets,
     .mutation_shapes = commit_shapes,
-    .generate = replay_commit_generate,
-    .prepare = replay_commit_prepare,
-    .oracle = replay_commit_oracle,
+    .generate = rdn_replay_commit_generate,
+    .prepare = rdn_replay_commit_prepare,
+    .oracle = rdn_replay_commit_oracle,
     .limits = commit_limits,
-    .plan = replay_plan,
+    .plan = rdn_replay_plan,
 };

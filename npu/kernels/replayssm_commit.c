@@ -46,7 +46,7 @@ static commit_ub layout_ub(uint32_t rows) {
   return m;
 }
 
-uint32_t replay_commit_ub_bytes(uint32_t rows) { return layout_ub(rows).bytes; }
+uint32_t rdn_replay_commit_ub_bytes(uint32_t rows) { return layout_ub(rows).bytes; }
 
 static void accepted_length(rd_npu_core *c, replay_cursor *at) {
   at->length = (uint32_t)load_gm_int(S32, GM(at->a->accepted) + 4u * at->b);
@@ -65,10 +65,10 @@ static void load(rd_npu_core *c, const replay_cursor *at, const commit_ub *m) {
     copy_gm_to_ubuf(m->state[state], state_address(at), 1, rows * 16, 0, 0);
   }
   wait_flag(PIPE_V, PIPE_MTE2, slot);
-  copy_gm_to_ubuf(m->u16[slot], GM(a->u) + 2 * replay_record_offset(at, at->row), at->tokens, rows / 16,
+  copy_gm_to_ubuf(m->u16[slot], GM(a->u) + 2 * rdn_replay_record_offset(at, at->row), at->tokens, rows / 16,
                   a->N * 8 - rows / 16, 0);
-  copy_gm_to_ubuf(m->k16[slot], GM(a->k) + 2 * replay_record_offset(at, 0), at->tokens, 8, a->N * 8 - 8, 0);
-  copy_gm_to_ubuf(m->decay[slot], GM(a->decay) + 4 * replay_record_offset(at, 0), at->tokens, 16,
+  copy_gm_to_ubuf(m->k16[slot], GM(a->k) + 2 * rdn_replay_record_offset(at, 0), at->tokens, 8, a->N * 8 - 8, 0);
+  copy_gm_to_ubuf(m->decay[slot], GM(a->decay) + 4 * rdn_replay_record_offset(at, 0), at->tokens, 16,
                   a->N * 16 - 16, 0);
   set_flag(PIPE_MTE2, PIPE_V, slot);
 }
@@ -100,11 +100,11 @@ static void store(rd_npu_core *c, const replay_cursor *at, const commit_ub *m) {
   set_flag(PIPE_MTE3, PIPE_MTE2, state);
 }
 
-void replay_commit_kernel(rd_npu_core *c, const void *args) {
+void rdn_replay_commit_kernel(rd_npu_core *c, const void *args) {
   const replay_args *a = args;
   const commit_ub m = layout_ub(a->rows);
   replay_cursor at;
-  if (!replay_first(c, &at, a, accepted_length)) return;
+  if (!rdn_replay_first(c, &at, a, accepted_length)) return;
   for (uint32_t i = 0; i < 2; i++) { /* both buffers of either kind start free */
     set_flag(PIPE_MTE3, PIPE_MTE2, i);
     set_flag(PIPE_V, PIPE_MTE2, i);
@@ -112,7 +112,7 @@ void replay_commit_kernel(rd_npu_core *c, const void *args) {
   load(c, &at, &m);
   for (bool more = true; more;) {
     replay_cursor next = at;
-    more = replay_next(c, &next, accepted_length);
+    more = rdn_replay_next(c, &next, accepted_length);
     if (more) load(c, &next, &m); /* one slice ahead of the arithmetic */
     compute(c, &at, &m);
     if (!more || next.ordinal != at.ordinal) store(c, &at, &m);

@@ -70,7 +70,7 @@ static rd_npu_status read_sizes(rd_npu_call *call, const char *shape, sizes *z) 
   return RD_NPU_OK;
 }
 
-rd_npu_status replay_verify_generate(rd_npu_call *call, const char *shape) {
+rd_npu_status rdn_replay_verify_generate(rd_npu_call *call, const char *shape) {
   sizes z;
   rd_npu_status s = copy_settings(call, shape);
   if (!s) s = read_sizes(call, shape, &z);
@@ -112,7 +112,7 @@ static bool add_records(rd_npu_call *call, const sizes *z) {
   return true;
 }
 
-rd_npu_status replay_commit_generate(rd_npu_call *call, const char *shape) {
+rd_npu_status rdn_replay_commit_generate(rd_npu_call *call, const char *shape) {
   sizes z = {0};
   int64_t accepted[256];
   const int count = rd_npu_shape_list(shape, "accepted", accepted, 256);

@@ -68,7 +68,7 @@ static void verify_head(const rd_npu_call *call, const replay_args *a, const hea
   free(S);
 }
 
-rd_npu_status replay_verify_oracle(const rd_npu_call *call, const char *output, double *expected) {
+rd_npu_status rdn_replay_verify_oracle(const rd_npu_call *call, const char *output, double *expected) {
   static const char *const names[4] = {"out", "replay_u", "replay_k", "replay_decay"};
   const replay_args *a = call->args;
   const rd_npu_named *t = rd_npu_call_input(call, output), *cu = rd_npu_call_input(call, "cu_seqlens");
@@ -89,7 +89,7 @@ rd_npu_status replay_verify_oracle(const rd_npu_call *call, const char *output, 
   return RD_NPU_OK;
 }
 
-rd_npu_status replay_commit_oracle(const rd_npu_call *call, const char *output, double *expected) {
+rd_npu_status rdn_replay_commit_oracle(const rd_npu_call *call, const char *output, double *expected) {
   const replay_args *a = call->args;
   const rd_npu_named *state = rd_npu_call_input(call, "recurrent_state"), *u = rd_npu_call_input(call, "replay_u");
   const rd_npu_named *k = rd_npu_call_input(call, "replay_k"), *decay = rd_npu_call_input(call, "replay_decay");

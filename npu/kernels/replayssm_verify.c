@@ -81,7 +81,7 @@ static verify_ub layout_ub(uint32_t rows) {
   return m;
 }
 
-uint32_t replay_verify_ub_bytes(uint32_t rows) { return layout_ub(rows).bytes; }
+uint32_t rdn_replay_verify_ub_bytes(uint32_t rows) { return layout_ub(rows).bytes; }
 
 static void sequence_length(rd_npu_core *c, replay_cursor *at) {
   if (at->a->layout != REPLAY_TND) {
@@ -290,21 +290,21 @@ static void store(rd_npu_core *c, const replay_cursor *at, const verify_ub *m) {
   const place o = token_place(at, a->N, at->n, 128);
   copy_ubuf_to_gm(GM(a->out) + 2 * (o.first + at->row), m->o_out[slot], at->tokens, blocks, 0,
                   (o.stride - a->rows) / 16);
-  copy_ubuf_to_gm(GM(a->u) + 2 * replay_record_offset(at, at->row), m->u_out[slot], at->tokens, blocks, 0,
+  copy_ubuf_to_gm(GM(a->u) + 2 * rdn_replay_record_offset(at, at->row), m->u_out[slot], at->tokens, blocks, 0,
                   a->N * 8 - blocks);
   if (at->row == 0) { /* once per head, or cores would race on the same bytes */
-    copy_ubuf_to_gm(GM(a->k) + 2 * replay_record_offset(at, 0), m->k_out[slot], at->tokens, 8, 0, a->N * 8 - 8);
-    copy_ubuf_to_gm(GM(a->decay) + 4 * replay_record_offset(at, 0), m->decay[slot], at->tokens, 16, 0,
+    copy_ubuf_to_gm(GM(a->k) + 2 * rdn_replay_record_offset(at, 0), m->k_out[slot], at->tokens, 8, 0, a->N * 8 - 8);
+    copy_ubuf_to_gm(GM(a->decay) + 4 * rdn_replay_record_offset(at, 0), m->decay[slot], at->tokens, 16, 0,
                     a->N * 16 - 16);
   }
   set_flag(PIPE_MTE3, PIPE_V, slot);
 }
 
-void replay_verify_kernel(rd_npu_core *c, const void *args) {
+void rdn_replay_verify_kernel(rd_npu_core *c, const void *args) {
   const replay_args *a = args;
   const verify_ub m = layout_ub(a->rows);
   replay_cursor at;
-  if (!replay_first(c, &at, a, sequence_length)) return;
+  if (!rdn_replay_first(c, &at, a, sequence_length)) return;
   for (uint32_t i = 0; i < 2; i++) { /* every buffer starts free */
     set_flag(PIPE_V, PIPE_MTE2, i);
     set_flag(PIPE_V, PIPE_MTE2, 2 + i);
@@ -314,7 +314,7 @@ void replay_verify_kernel(rd_npu_core *c, const void *args) {
   vector_dup(F32, m.ones, 1.0f, 1, 1, 8);
   for (bool more = true; more;) {
     replay_cursor next = at;
-    more = replay_next(c, &next, sequence_length);
+    more = rdn_replay_next(c, &next, sequence_length);
     if (more) load(c, &next, &m); /* one slice ahead of the arithmetic */
     compute(c, &at, &m);
     store(c, &at, &m);

@@ -1,7 +1,7 @@
 /* The walk over items and slices, shared by verify and commit. */
 #include "replayssm.h"
 
-uint32_t replay_rows(uint32_t heads, uint32_t programs) {
+uint32_t rdn_replay_rows(uint32_t heads, uint32_t programs) {
   if (heads >= programs) return 128;
   return 2 * heads >= programs ? 64 : 32;
 }
@@ -28,7 +28,7 @@ static bool find_item(rd_npu_core *c, replay_cursor *at, replay_length *length) 
   return false;
 }
 
-bool replay_first(rd_npu_core *c, replay_cursor *at, const replay_args *a, replay_length *length) {
+bool rdn_replay_first(rd_npu_core *c, replay_cursor *at, const replay_args *a, replay_length *length) {
   *at = (replay_cursor){.a = a,
                         .item = rd_npu_get_block_idx(c),
                         .programs = rd_npu_get_block_num(c),
@@ -36,7 +36,7 @@ bool replay_first(rd_npu_core *c, replay_cursor *at, const replay_args *a, repla
   return find_item(c, at, length);
 }
 
-bool replay_next(rd_npu_core *c, replay_cursor *at, replay_length *length) {
+bool rdn_replay_next(rd_npu_core *c, replay_cursor *at, replay_length *length) {
   at->step++;
   at->t0 += at->tokens;
   if (at->t0 < at->length) {
@@ -48,7 +48,7 @@ bool replay_next(rd_npu_core *c, replay_cursor *at, replay_length *length) {
   return find_item(c, at, length);
 }
 
-uint64_t replay_record_offset(const replay_cursor *at, uint32_t element) {
+uint64_t rdn_replay_record_offset(const replay_cursor *at, uint32_t element) {
   const uint64_t token = (uint64_t)at->b * at->a->C + at->t0;
   return (token * at->a->N + at->n) * REPLAY_DIM + element;
 }

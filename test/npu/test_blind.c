@@ -8,15 +8,15 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-void __real_npu_checker_step(checker *k, const insn *i, uint32_t position, finding_list *f);
-void __wrap_npu_checker_step(checker *k, const insn *i, uint32_t position, finding_list *f);
+void __real_rdn_checker_step(checker *k, const insn *i, uint32_t position, finding_list *f);
+void __wrap_rdn_checker_step(checker *k, const insn *i, uint32_t position, finding_list *f);
 
 static bool blind;
 
-void __wrap_npu_checker_step(checker *k, const insn *i, uint32_t position, finding_list *f) {
+void __wrap_rdn_checker_step(checker *k, const insn *i, uint32_t position, finding_list *f) {
   finding_list unseen = {0};
-  __real_npu_checker_step(k, i, position, blind ? &unseen : f);
-  npu_finding_free(&unseen);
+  __real_rdn_checker_step(k, i, position, blind ? &unseen : f);
+  rdn_finding_free(&unseen);
 }
 
 static void kernel(rd_npu_core *c, const void *args) {

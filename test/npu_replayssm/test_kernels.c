@@ -13,15 +13,15 @@ static void capacity(void) {
   const uint32_t ub = rd_npu_arch_get(RD_NPU_950)->capacity[RD_NPU_UB];
   for (uint32_t rows = 32; rows <= 128; rows *= 2) {
     char text[80];
-    snprintf(text, sizeof text, "%u rows take %u and %u of %u bytes", rows, replay_verify_ub_bytes(rows),
-             replay_commit_ub_bytes(rows), ub);
-    passed_if(replay_verify_ub_bytes(rows) <= ub && replay_commit_ub_bytes(rows) <= ub, "UB capacity", text);
+    snprintf(text, sizeof text, "%u rows take %u and %u of %u bytes", rows, rdn_replay_verify_ub_bytes(rows),
+             rdn_replay_commit_ub_bytes(rows), ub);
+    passed_if(rdn_replay_verify_ub_bytes(rows) <= ub && rdn_replay_commit_ub_bytes(rows) <= ub, "UB capacity", text);
   }
 }
 
 static void split_rule(void) {
-  passed_if(replay_rows(48, 48) == 128 && replay_rows(47, 48) == 64 && replay_rows(24, 48) == 64 &&
-                replay_rows(23, 48) == 32,
+  passed_if(rdn_replay_rows(48, 48) == 128 && rdn_replay_rows(47, 48) == 64 && rdn_replay_rows(24, 48) == 64 &&
+                rdn_replay_rows(23, 48) == 32,
             "row block rule", "128, 64 or 32 rows");
 }
 
