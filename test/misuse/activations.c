@@ -9,6 +9,9 @@ static rd_status prefill(fix *f) {
 static rd_status decode(fix *f) {
   return rd_decode(f->a_cx, f->a_plan, f->a_seq, f->a_act, f->a_state, NULL, NULL);
 }
+static rd_status decode_write(fix *f) {
+  return rd_decode(f->a_cx, f->a_plan, f->a_seq, f->a_act, f->a_state, f->a_write, NULL);
+}
 static rd_status decode_snap(fix *f) {
   return rd_decode(f->a_cx, f->a_plan, f->a_seq, f->a_act, f->a_state, f->a_write, f->a_snap);
 }
@@ -66,6 +69,12 @@ M(q_negative, f->act.q.shape[0] = -1)
 M(q_stride, f->act.q.stride[0] = -f->act.q.stride[0])
 M(q_inner, f->act.q.stride[f->act.q.rank - 1] = 2)
 M(out_inner, f->act.out.stride[f->act.out.rank - 1] = 2)
+M(q_misaligned, f->act.q.data = (char *)f->act.q.data + 1)
+M(out_misaligned, f->act.out.data = (char *)f->act.out.data + 2)
+M(pad_in_pool, {
+  f->p.pad_slot = 2;
+  fix_plan(f);
+})
 M(out_shared, f->act.out.stride[dim(f, 3, &f->act.out)] = 8)
 M(out_zero_stride, f->act.out.stride[0] = 0)
 M(out_is_v, f->act.out.data = f->act.v.data)
@@ -127,6 +136,9 @@ static const mistake common[] = {
     {"a negative stride", q_stride, RD_E_STRIDE, "q"},
     {"q with innermost stride 2", q_inner, RD_E_STRIDE, "q"},
     {"out with innermost stride 2", out_inner, RD_E_STRIDE, "out"},
+    {"q misaligned", q_misaligned, RD_E_STRIDE, "q"},
+    {"out misaligned", out_misaligned, RD_E_STRIDE, "out"},
+    {"a pad slot inside the pool", pad_in_pool, RD_E_SLOT_RANGE, NULL},
     {"out with overlapping tokens", out_shared, RD_E_STRIDE, "out"},
     {"out on v", out_is_v, RD_E_ALIAS, "out"},
     {"out on beta", out_is_beta, RD_E_ALIAS, "out"},
@@ -319,6 +331,7 @@ static void c_pools(void) {
   TABLE(pools, F_LOG, verify);
   TABLE(in_place, F_LOG, decode);
   TABLE(two_pools, F_LOG, prefill);
+  TABLE(two_pools, F_LOG, decode_write);
   TABLE(no_states, F_LOG, decode);
   TABLE(no_states, F_LOG, verify);
   TABLE(snapshot, F_LOG, decode_snap);

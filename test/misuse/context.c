@@ -15,6 +15,20 @@ static int run_serial(void *self, rd_slice_fn fn, void *arg, int64_t n) {
   for (int64_t i = 0; i < n; i++) fn(arg, i);
   return 0;
 }
+/* One byte past what is asked: memory that the library has to hand back and count as none. */
+static int64_t crooked_out;
+static void *crooked(void *self, size_t size, size_t align) {
+  (void)self, (void)align;
+  void *p = NULL;
+  if (posix_memalign(&p, 64, size + 1)) return NULL;
+  crooked_out++;
+  return (unsigned char *)p + 1;
+}
+static void straighten(void *self, void *ptr, size_t size) {
+  (void)self, (void)size;
+  crooked_out--;
+  free((unsigned char *)ptr - 1);
+}
 static void *never(void *self, size_t size, size_t align) {
   return (void)self, (void)size, (void)align, NULL;
 }
@@ -57,6 +71,8 @@ static void contexts(void) {
   create("an executor of concurrency 0", &o, RD_E_ENUM);
   o.executor.concurrency = -3;
   create("an executor of concurrency -3", &o, RD_E_ENUM);
+  o.executor.concurrency = 1025;
+  create("an executor of concurrency 1025", &o, RD_E_ENUM);
   o = defaults();
   o.allocator.alloc = never;
   create("alloc without release", &o, RD_E_ENUM);
@@ -65,6 +81,9 @@ static void contexts(void) {
   create("release without alloc", &o, RD_E_ENUM);
   o.allocator.alloc = never;
   create("an allocator that never gives", &o, RD_E_NOMEM);
+  o.allocator = (rd_allocator){crooked, straighten, NULL};
+  create("an allocator that does not align", &o, RD_E_NOMEM);
+  CK(crooked_out == 0, "%lld misaligned blocks were kept", (long long)crooked_out);
   o = defaults();
   for (int b = 0; b < 31; b++)
     if (!(rd_isa_usable() >> b & 1) || !(rd_isa_built() >> b & 1)) {

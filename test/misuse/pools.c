@@ -52,8 +52,11 @@ static void allocate(void) {
     }
   made big = alloc(600, 4, 64, 64, RD_STATE_VK, RD_F32); /* large enough for huge pages */
   float *got = fl(4 * 64 * 64), *want = fl(4 * 64 * 64);
+  CK((uintptr_t)big.t.data % (2u << 20) == 0, "a large pool is not aligned to 2 MiB");
   slot_floats(&big.t, 599, got);
   ck_bits("the last slot", got, want, 4 * 64 * 64);
+  CK_OK(cx, rd_pool_free(cx, &big.t));
+  CK(big.t.dtype == RD_ABSENT && !big.t.data, "a freed pool is not absent");
   CK_OK(cx, rd_pool_free(cx, &big.t));
 }
 
@@ -87,6 +90,8 @@ static void reset_and_copy(void) {
   bad = m.t;
   bad.dtype = RD_I32;
   refused("copy of integers", cx, rd_pool_copy(cx, &bad, 0, 1), RD_E_DTYPE, "pool");
+  bad = rd_tensor_contiguous(m.t.data, RD_F16, 4, (int64_t[]){1, 1, 1, 513});
+  refused("reset of 513 keys", cx, rd_pool_reset(cx, &bad, 0), RD_E_SHAPE, "pool");
   bad = m.t;
   bad.stride[0] = 3;
   refused("reset of overlapping slots", cx, rd_pool_reset(cx, &bad, 0), RD_E_STRIDE, "pool");
@@ -187,6 +192,8 @@ static void save_and_load(void) {
   NOT("save to nowhere", RD_E_NULL, "buffer", rd_pool_save(cx, &m.t, RD_STATE_VK, 0, NULL, n));
   NOT("save layout 0", RD_E_ENUM, "layout",
       rd_pool_save(cx, &m.t, (rd_state_layout)0, 0, image, n));
+  NOT("save into the pool itself", RD_E_ALIAS, NULL,
+      rd_pool_save(cx, &m.t, RD_STATE_VK, 0, (char *)m.t.data + slot, n));
   NOT("load slot -1", RD_E_SLOT_RANGE, "slot", rd_pool_load(cx, &m.t, RD_STATE_VK, -1, b->p, n));
   NOT("load from nowhere", RD_E_NULL, "buffer", rd_pool_load(cx, &m.t, RD_STATE_VK, 0, NULL, n));
   NOT("load a truncated image", RD_E_BUFFER, "buffer|bytes",

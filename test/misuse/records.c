@@ -46,6 +46,7 @@ M(k_H, f->rec->r.k.shape[2]--)
 M(decay_K, f->rec->r.decay.shape[3]--)
 M(capacity, f->rec->r.u.shape[1] = f->rec->r.k.shape[1] = f->rec->r.decay.shape[1] = 4)
 M(u_stride, f->rec->r.u.stride[1] = 16)
+M(u_misaligned, f->rec->r.u.data = (char *)f->rec->r.u.data + 2)
 M(u_inner, f->rec->r.u.stride[3] = 2)
 M(k_negative, f->rec->r.k.stride[0] = -f->rec->r.k.stride[0])
 M(u_is_decay, f->rec->r.u.data = f->rec->r.decay.data)
@@ -74,6 +75,7 @@ static const mistake records[] = {
     {"decay with other K", decay_K, RD_E_SHAPE, "decay"},
     {"more tokens than capacity", capacity, RD_E_CAPACITY, NULL},
     {"u with overlapping tokens", u_stride, RD_E_STRIDE, "u"},
+    {"u misaligned", u_misaligned, RD_E_STRIDE, "u"},
     {"u with innermost stride 2", u_inner, RD_E_STRIDE, "u"},
     {"k with a negative stride", k_negative, RD_E_STRIDE, "k"},
     {"u on decay", u_is_decay, RD_E_ALIAS, "u|decay"},
@@ -179,6 +181,7 @@ static const mistake in_place[] = {
 M(g_no_to, f->a_write = NULL)
 M(to_absent, memset(&f->write, 0, sizeof f->write))
 M(to_twice, ((int32_t *)f->write.slots.data)[2] = 2)
+M(to_own, ((int32_t *)f->write.slots.data)[1] = ((int32_t *)f->state.slots.data)[1])
 M(to_read, ((int32_t *)f->write.slots.data)[2] = 1)
 M(to_past, ((int32_t *)f->write.slots.data)[2] = FSLOTS)
 M(to_dtype, f->write.pool.dtype = RD_F16)
@@ -188,6 +191,7 @@ static const mistake elsewhere[] = {
     {"no target", g_no_to, RD_E_NULL, NULL},
     {"an absent target", to_absent, RD_E_NULL, NULL},
     {"a target slot twice", to_twice, RD_E_SLOT_DUPLICATE, "slots"},
+    {"a target slot that is its own source", to_own, RD_E_SLOT_DUPLICATE, "slots"},
     {"a target slot that another sequence reads", to_read, RD_E_SLOT_DUPLICATE, "slots"},
     {"a target slot past the pool", to_past, RD_E_SLOT_RANGE, "slots"},
     {"a target of another type", to_dtype, RD_E_DTYPE, "pool"},

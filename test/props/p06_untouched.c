@@ -183,6 +183,33 @@ static void snapshots(const rd_problem *p) {
   pool_check_rest("slots without a snapshot", snap, before);
 }
 
+/* Without slots the snapshots go to 0, 1, 2, ... */
+static void snapshots_in_order(const rd_problem *p) {
+  rd_problem q = *p;
+  q.layout = RD_PACKED;
+  fixture f = setup(q);
+  pool *snap = pool_make(&q, 12, 3);
+  void *before = blk_copy(snap->t.b);
+  piece pc[3] = {{0, 0, 5}, {1, 0, 3}, {2, 0, 2}};
+  call *c = call_make(f.d, pc, 3, NULL);
+  rd_slots s = {.pool = snap->t.t}, at = pool_view(f.pl, 3, (int32_t[]){7, 2, 4});
+  float *S = fl(data_state_n(f.d));
+  for (int i = 0; i < 3; i++) pool_put(f.pl, (int32_t[]){7, 2, 4}[i], f.S[i]);
+  mem_readonly(f.pl->t.b);
+  do_decode(f.cx, c, &at, NULL, &s);
+  for (int i = 0, slot = 0; i < 3; i++) {
+    memcpy(S, f.S[i], Z(data_state_n(f.d)) * sizeof(float));
+    for (int t = 0; t < pc[i].len; t++, slot++) {
+      c1_run(f.d, i, t, 1, S, NULL, NULL, NULL, NULL);
+      float *R = fl_copy(S, data_state_n(f.d));
+      round_all(q.state_dtype, R, data_state_n(f.d));
+      in_slot("snapshot in order", &f, snap, slot, R);
+      pool_allow(snap, slot, before);
+    }
+  }
+  pool_check_rest("slots past the tokens", snap, before);
+}
+
 static void commit_slots(const rd_problem *p) {
   static const int32_t m[B] = {3, 0, 0, 0};
   static const int32_t to[B] = {1, 6, -1, 0};
@@ -221,13 +248,18 @@ static void c_shared(void) { each(shared_reader); }
 static void c_pads(void) { each(pads_on_one_side); }
 static void c_absent(void) { each(absent_pools); }
 static void c_snapshots(void) { each(snapshots); }
+static void c_in_order(void) { each(snapshots_in_order); }
 static void c_commit(void) { each(commit_slots); }
 
 int main(int argc, char **argv) {
   static const pt_case cases[] = {
-      {"decode_in_place", c_decode, PT_QUICK}, {"separate_read_and_write", c_separate, PT_QUICK},
-      {"shared_reader", c_shared, PT_QUICK},   {"pads_on_one_side", c_pads, PT_QUICK},
-      {"absent_pools", c_absent, PT_QUICK},    {"snapshots", c_snapshots, PT_QUICK},
+      {"decode_in_place", c_decode, PT_QUICK},
+      {"separate_read_and_write", c_separate, PT_QUICK},
+      {"shared_reader", c_shared, PT_QUICK},
+      {"pads_on_one_side", c_pads, PT_QUICK},
+      {"absent_pools", c_absent, PT_QUICK},
+      {"snapshots", c_snapshots, PT_QUICK},
+      {"snapshots_in_order", c_in_order, PT_QUICK},
       {"commit_slots", c_commit, PT_QUICK},
   };
   return pt_main(argc, argv, "p06_untouched", cases, PT_LEN(cases));

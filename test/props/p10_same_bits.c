@@ -58,6 +58,16 @@ static void few_big_heads(void) {
   everywhere(data_make(&p, 1, &len));
 }
 
+/* Enough work that the built-in pool really shares it out (a small call stays on its thread). */
+static void worth_sharing(void) {
+  rd_problem p = pb_default();
+  p.Hk = 4;
+  p.Hv = 8;
+  p.K = p.V = 128;
+  int64_t len[2] = {40, 33};
+  everywhere(data_make(&p, 2, len));
+}
+
 static void denormals_everywhere(void) {
   rd_problem p = pb_default();
   p.out_dtype = RD_BF16;
@@ -245,6 +255,7 @@ int main(int argc, char **argv) {
       {"warm_calls_allocate_nothing", warm_calls_allocate_nothing, PT_QUICK},
       {"repeats", repeats, PT_STD},
       {"few_big_heads", few_big_heads, PT_STD},
+      {"worth_sharing", worth_sharing, PT_STD},
       {"drawn_some", drawn_some, PT_STD},
       {"drawn_many", drawn_many, PT_FULL},
   };
