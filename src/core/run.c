@@ -95,6 +95,9 @@ static void place_item(rdi_item *it, const rdi_cut *cut, int64_t item) {
   it->r = item % cut->blocks * cut->row_block;
   it->R = rdi_min64(cut->row_block, job->m.V - it->r);
   it->src = rdi_state_at(&job->initial, it->b, it->h, it->r, job->m.pad_slot);
+  if (job->verb == RDI_COMMIT) return;
+  it->start = rdi_seq_start(&job->seq, it->b);
+  it->length = rdi_seq_length(&job->seq, it->b);
 }
 
 static void run_slice(void *arg, int64_t slice) {
@@ -109,7 +112,10 @@ static void run_slice(void *arg, int64_t slice) {
   if (x->start[slice] < end) place_item(&following, &x->cut, x->start[slice]);
   for (int64_t i = x->start[slice]; i < end; i++) {
     it = following;
-    if (i + 1 < end) place_item(&following, &x->cut, i + 1);
+    if (i + 1 < end) {
+      place_item(&following, &x->cut, i + 1);
+      rdi_bring_near(&following);
+    }
     it.next = i + 1 < end && following.src.p && rdi_is_plain(following.src.s)
                   ? (const float *)(const void *)following.src.p
                   : NULL;
@@ -118,8 +124,6 @@ static void run_slice(void *arg, int64_t slice) {
       rdi_replay_item(&it);
       continue;
     }
-    it.start = rdi_seq_start(&job->seq, it.b);
-    it.length = rdi_seq_length(&job->seq, it.b);
     rdi_tokens_item(&it);
   }
   atomic_store_explicit(&x->taken[place], 0, memory_order_release);

@@ -254,6 +254,41 @@ static void run_tiles(const rdi_item *it, rdi_rows_at dst, int64_t commit) {
   }
 }
 
+/* ---------------------------------------------------------------- the item after this one ------ */
+
+static void bring(const char *p, int64_t elements, rd_dtype dtype) {
+  const char *end = rdi_at((char *)(uintptr_t)p, elements, dtype);
+  for (; p < end; p += 64) __builtin_prefetch(p, 0, 2);
+}
+
+/* Rows of a few tokens lie on pages of their own, far from one another: no hardware guesses them. */
+void rdi_bring_near(const rdi_item *it) {
+  const rdi_job *job = it->job;
+  const rdi_math *m = &job->m;
+  const int64_t hk = key_head(m, it->h);
+  const int channels = m->axis == RD_PER_CHANNEL;
+  const int64_t tokens = job->verb == RDI_COMMIT ? 0 : rdi_min64(it->length, RDI_TOKENS);
+  const int64_t replayed = job->accepted ? rdi_min64(job->accepted[it->b], RDI_TOKENS) : 0;
+  for (int64_t t = 0; t < tokens; t++) {
+    bring(view_at(it, &job->q, t, hk), m->K, job->q.dtype);
+    bring(view_at(it, &job->k, t, hk), m->K, job->k.dtype);
+    bring(rdi_at(view_at(it, &job->v, t, it->h), it->r, job->v.dtype), it->R, job->v.dtype);
+    bring(rdi_at(view_at(it, &job->out, t, it->h), it->r, job->out.dtype), it->R, job->out.dtype);
+    if (job->g.base) bring(view_at(it, &job->g, t, it->h), channels ? m->K : 1, job->g.dtype);
+    if (!records(job)) continue;
+    const rdi_recs *next = &job->next;
+    bring(rdi_at(record_at(it, &next->u, t, it->h), it->r, next->u.dtype), it->R, next->u.dtype);
+    bring(record_at(it, &next->k, t, hk), m->K, next->k.dtype);
+    if (next->decay.base) bring(record_at(it, &next->decay, t, it->h), channels ? m->K : 1, next->decay.dtype);
+  }
+  for (int64_t t = 0; t < replayed; t++) {
+    const rdi_recs *prev = &job->prev;
+    bring(rdi_at(record_at(it, &prev->u, t, it->h), it->r, prev->u.dtype), it->R, prev->u.dtype);
+    bring(record_at(it, &prev->k, t, hk), m->K, prev->k.dtype);
+    if (prev->decay.base) bring(record_at(it, &prev->decay, t, it->h), channels ? m->K : 1, prev->decay.dtype);
+  }
+}
+
 void rdi_zero_out(const rdi_item *it, int64_t from, int64_t to) {
   const rdi_view *out = &it->job->out;
   const size_t bytes = (size_t)it->R * rd_dtype_size(out->dtype);

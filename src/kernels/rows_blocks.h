@@ -7,9 +7,9 @@
  *   rdi_sums pass_all(in, out, stride, p, now, u, K)   update by the previous token p, store, sums
  *   rdi_sums pass_last(in, stride, p, now, u, K)    the same without the store
  *   void pass_update(in, out, stride, p, u, K)      update and store
- *   rdi_sums pass_chain(in, out, dots_in, stride, p, u, K, ahead)
- *                                                   pass_update of one block, pass_dots of another
- *   enum { AHEAD }                                  how many blocks ahead pass_chain brings near
+ *   rdi_sums pass_chain(in, out, dots_in, stride, p, u, K, near, far)
+ *                                                   pass_update of one block, pass_dots of another;
+ *                                                   brings rows into L1 and L2
  *   void finish(g, b, t, sums)                      u and o of one block; u also to b->u
  *   void prefetch_far(p)                            a line into L2
  *
@@ -90,6 +90,14 @@ static void run_group(const rdi_rows_args *g, const block *b, int64_t blocks, in
     pass_update(g->n == 1 ? b[i].in : b[i].out, b[i].out, stride, p, b[i].u, g->K);
 }
 
+/* Rows NEAR blocks ahead come into the first cache, FAR blocks ahead into the second: one core cannot
+ * have enough lines on their way from memory to the first alone. Past the end: those of the next item. */
+enum { NEAR = 2, FAR = 8 };
+static const char *rows_ahead(const rdi_rows_args *g, int64_t i, int64_t blocks, int64_t step) {
+  if (i < blocks || !g->next) return (const char *)g->s_in + i * step;
+  return (const char *)g->next + (i - blocks) * step;
+}
+
 /* One token, full blocks: the update of one block goes with the sums of the next, so that memory
  * never waits for a reduction. */
 static void run_decode(const rdi_rows_args *g, int64_t blocks, int64_t stride) {
@@ -101,9 +109,9 @@ static void run_decode(const rdi_rows_args *g, int64_t blocks, int64_t stride) {
   block b = {in, out, 0, ROWS, u[0]};
   finish(g, &b, 0, pass_dots(in, stride, p, g->K));
   for (int64_t i = 1; i < blocks; i++) {
-    const char *far = in + AHEAD * step;
-    if (i + AHEAD > blocks && g->next) far = (const char *)g->next + (i - 1 + AHEAD - blocks) * step;
-    rdi_sums y = pass_chain(in, out, in + step, stride, p, u[(i - 1) & 1], g->K, far);
+    const char *near = rows_ahead(g, i - 1 + NEAR, blocks, step);
+    const char *far = rows_ahead(g, i - 1 + FAR, blocks, step);
+    rdi_sums y = pass_chain(in, out, in + step, stride, p, u[(i - 1) & 1], g->K, near, far);
     in += step, out += step;
     b = (block){in, out, i * ROWS, ROWS, u[i & 1]};
     finish(g, &b, 0, y);

@@ -5,7 +5,6 @@
 #include "kernels/registry.h"
 #include "kernels/rows_blocks.h"
 
-enum { AHEAD = 2 };
 enum { DOTS = 1, UPDATE = 2, STORE = 4, PAIR = 2 };
 
 typedef struct rdi_sums {
@@ -94,7 +93,7 @@ RDI_OUT rdi_sums pass_last(const char *in, int64_t stride, operands p, operands 
 }
 /* Without sums there is room for four rows, which halves the loads of k and a. */
 RDI_INLINE void update(const char *in, char *out, int64_t stride, operands p, const float *u, int64_t K,
-                       const char *far) {
+                       const char *near) {
   for (int r = 0; r < ROWS; r += 4, in += 4 * stride, out += 4 * stride, u += 4) {
     __m256 ub[4];
     RDI_UNROLL
@@ -103,7 +102,7 @@ RDI_INLINE void update(const char *in, char *out, int64_t stride, operands p, co
       __m256 k = _mm256_load_ps(p.k + c), a = _mm256_load_ps(p.a + c);
       const int full = c + 8 <= K;
       __m256i m = rdi_lanes(K - c);
-      if (far) _mm_prefetch(far, _MM_HINT_T0), _mm_prefetch(far + 64, _MM_HINT_T0), far += 128;
+      if (near) _mm_prefetch(near, _MM_HINT_T0), _mm_prefetch(near + 64, _MM_HINT_T0), near += 128;
       RDI_UNROLL
       for (int i = 0; i < 4; i++) {
         const float *from = (const float *)(const void *)(in + i * stride + 4 * c);
@@ -124,9 +123,10 @@ RDI_OUT void pass_update(const char *in, char *out, int64_t stride, operands p, 
 
 /* The block that is updated is still in the first cache: there is nothing to gain from mixing. */
 RDI_OUT rdi_sums pass_chain(const char *in, char *out, const char *dots_in, int64_t stride, operands p,
-                            const float *u, int64_t K, const char *far) {
+                            const float *u, int64_t K, const char *near, const char *far) {
   rdi_sums y = pass_dots(dots_in, stride, p, K);
-  update(in, out, stride, p, u, K, far);
+  (void)far; /* eight lanes ask for lines slowly enough */
+  update(in, out, stride, p, u, K, near);
   return y;
 }
 

@@ -5,7 +5,6 @@
 #include "kernels/registry.h"
 #include "kernels/rows_blocks.h"
 
-enum { AHEAD = 3 };
 enum { DOTS = 1, UPDATE = 2, STORE = 4 };
 
 typedef __m512 rdi_sums;
@@ -81,7 +80,8 @@ RDI_OUT void pass_update(const char *in, char *out, int64_t stride, operands p, 
 }
 
 RDI_OUT __m512 pass_chain(const char *in, char *out, const char *dots_in, int64_t stride, operands p,
-                          const float *u, int64_t K, const char *far) {
+                          const float *u, int64_t K, const char *near,
+                          const char *far) {
   __m512 yk[ROWS], yq[ROWS], ub[ROWS];
   RDI_UNROLL
   for (int r = 0; r < ROWS; r++) {
@@ -89,9 +89,12 @@ RDI_OUT __m512 pass_chain(const char *in, char *out, const char *dots_in, int64_
     ub[r] = _mm512_set1_ps(u[r]);
   }
   int64_t c = 0;
-  for (; c + 16 <= K; c += 16, far += ROWS * 64) {
+  for (; c + 16 <= K; c += 16, near += ROWS * 64, far += ROWS * 64) {
     RDI_UNROLL
-    for (int r = 0; r < ROWS; r++) _mm_prefetch(far + r * 64, _MM_HINT_T0);
+    for (int r = 0; r < ROWS; r++) {
+      _mm_prefetch(near + r * 64, _MM_HINT_T0);
+      _mm_prefetch(far + r * 64, _MM_HINT_T1);
+    }
     column(DOTS, 0xffff, dots_in + 4 * c, NULL, stride, at(p, c), at(p, c), ub, yk, yq);
     column(UPDATE | STORE, 0xffff, in + 4 * c, out + 4 * c, stride, at(p, c), at(p, c), ub, yk, yq);
   }

@@ -5,7 +5,6 @@
 #include "kernels/registry.h"
 #include "kernels/rows_blocks.h"
 
-enum { AHEAD = 2 };
 enum { DOTS = 1, UPDATE = 2, STORE = 4, PAIR = 2 };
 
 typedef struct rdi_sums {
@@ -93,8 +92,12 @@ RDI_OUT void pass_update(const char *in, char *out, int64_t stride, operands p, 
 }
 
 RDI_INLINE rdi_sums pass_chain(const char *in, char *out, const char *dots_in, int64_t stride,
-                               operands p, const float *u, int64_t K, const char *far) {
-  for (int64_t i = 0; i < K * ROWS / 16; i++) __builtin_prefetch(far + 64 * i, 0, 3);
+                               operands p, const float *u, int64_t K, const char *near,
+                               const char *far) {
+  for (int64_t i = 0; i < K * ROWS / 16; i++) {
+    __builtin_prefetch(near + 64 * i, 0, 3);
+    __builtin_prefetch(far + 64 * i, 0, 2);
+  }
   rdi_sums y = pass_dots(dots_in, stride, p, K);
   pass_update(in, out, stride, p, u, K);
   return y;
