@@ -14,6 +14,3 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/redelta-config.cmake
 configure_file(cmake/redelta.pc.in redelta.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/redelta.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
-if(TARGET redelta_tool)
-  install(TARGETS redelta_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-endif()

@@ -54,7 +54,7 @@ typedef struct rd_npu_preset {
   const char *shape; /* "B=2,Hk=1,Hv=2,T=150,K=32,V=48,lengths=150:37" */
 } rd_npu_preset;
 
-typedef struct rd_npu_limit { /* per output: what `run --check` and the tests demand */
+typedef struct rd_npu_limit { /* per output: what `run --oracle` and the tests demand */
   const char *output;
   double nrmse;      /* 0 = not judged by it */
   double atol, rtol; /* |x-r| <= atol + rtol*|r|; both 0 = not judged by it */
