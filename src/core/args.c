@@ -21,7 +21,7 @@ rd_status rdi_call_begin(rdi_call *c, rd_context *ctx, const rd_plan *plan, rdi_
   return RD_OK;
 }
 
-void rdi_call_add(rdi_call *c, const char *name, const rd_tensor *t, int is_output) {
+static void list(rdi_call *c, const char *name, const rd_tensor *t, int is_output) {
   c->entries[c->count++] = (rdi_alias_entry){.name = name, .t = t, .is_output = is_output};
 }
 
@@ -29,7 +29,7 @@ void rdi_call_add(rdi_call *c, const char *name, const rd_tensor *t, int is_outp
 static rd_status take(rdi_call *c, const char *name, const rd_tensor *t, int dtypes, int rank,
                       const int64_t *shape, int flags) {
   const rd_status status = rdi_check_tensor(c->ctx, name, t, dtypes, rank, shape, flags);
-  if (status == RD_OK && t->dtype != RD_ABSENT) rdi_call_add(c, name, t, flags & RDI_OUTPUT);
+  if (status == RD_OK && t->dtype != RD_ABSENT) list(c, name, t, flags & RDI_OUTPUT);
   return status;
 }
 
@@ -38,12 +38,6 @@ static rd_status must_be_absent(rdi_call *c, const char *name, const rd_tensor *
   if (t->dtype == RD_ABSENT) return RD_OK;
   return rdi_fail(c->ctx, RD_E_PRESENCE, "%s: must be absent %s", name, why);
 }
-
-#define TRY(call)                                                                                  \
-  do {                                                                                             \
-    const rd_status status_ = (call);                                                              \
-    if (status_ != RD_OK) return status_;                                                          \
-  } while (0)
 
 /* ---------------------------------------------------------------- sequences ------------------- */
 
@@ -199,8 +193,10 @@ typedef struct record_names {
   const char *u, *k, *decay, *lengths;
 } record_names;
 
-static const record_names new_names = {"records.u", "records.k", "records.decay",
-                                       "records.lengths"};
+static const record_names records_names = {"records.u", "records.k", "records.decay",
+                                           "records.lengths"};
+static const record_names previous_names = {"previous.u", "previous.k", "previous.decay",
+                                            "previous.lengths"};
 static const record_names next_names = {"next.u", "next.k", "next.decay", "next.lengths"};
 
 /* The tensors of records of B sequences; fills recs. C comes from u when negative. */
@@ -243,7 +239,7 @@ static rd_status check_records_struct(rdi_call *c, const char *name, const rd_re
 
 rd_status rdi_call_new_records(rdi_call *c, const char *name, rd_records *records) {
   TRY(check_records_struct(c, name, records));
-  TRY(take_records(c, strcmp(name, "next") == 0 ? &next_names : &new_names, records, c->job.seq.B,
+  TRY(take_records(c, strcmp(name, "next") == 0 ? &next_names : &records_names, records, c->job.seq.B,
                    -1, RDI_OUTPUT, &c->job.next, &c->lengths[0]));
   for (int64_t b = 0; b < c->job.seq.B; b++) {
     const int64_t length = rdi_seq_length(&c->job.seq, b);
@@ -290,11 +286,6 @@ static rd_status check_made(rdi_call *c, const char *name, const rd_records *r,
   return RD_OK;
 }
 
-static const record_names old_names = {"records.u", "records.k", "records.decay",
-                                       "records.lengths"};
-static const record_names previous_names = {"previous.u", "previous.k", "previous.decay",
-                                            "previous.lengths"};
-
 rd_status rdi_call_old_records(rdi_call *c, const char *name, const rd_records *records,
                                const rd_tensor *accepted, int may_be_consumed, int sets_batch) {
   TRY(check_records_struct(c, name, records));
@@ -309,7 +300,7 @@ rd_status rdi_call_old_records(rdi_call *c, const char *name, const rd_records *
     return rdi_fail(c->ctx, RD_E_PLAN,
                     "%s: the plan was made for at most %" PRId64 " sequences, got %" PRId64, name,
                     c->plan->problem.max_batch, B);
-  TRY(take_records(c, sets_batch ? &old_names : &previous_names, records, B, records->made.C, 0,
+  TRY(take_records(c, sets_batch ? &records_names : &previous_names, records, B, records->made.C, 0,
                    &c->job.prev, &c->lengths[1]));
   TRY(take(c, "accepted", accepted, RDI_DT_I32, 1, &B, RDI_CONTIGUOUS));
   c->job.accepted = accepted->data;

@@ -22,8 +22,6 @@ typedef struct rdi_slots_names {
 
 rd_status rdi_call_begin(rdi_call *c, rd_context *ctx, const rd_plan *plan, rdi_verb verb);
 
-void rdi_call_add(rdi_call *c, const char *name, const rd_tensor *t, int is_output);
-
 /* seq: job.seq; with act also T and the activations. */
 rd_status rdi_call_tokens(rdi_call *c, const rd_sequences *seq, const rd_activations *act);
 

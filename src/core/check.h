@@ -6,6 +6,13 @@
 #include "redelta/core.h"
 #include "core/job.h"
 
+/* Leaves the calling function with the first status that is not RD_OK. */
+#define TRY(call)                                                                                  \
+  do {                                                                                             \
+    const rd_status status_ = (call);                                                              \
+    if (status_ != RD_OK) return status_;                                                          \
+  } while (0)
+
 enum { /* sets of element types, 1 << rd_dtype */
        RDI_DT_F32 = 1 << RD_F32,
        RDI_DT_F16 = 1 << RD_F16,

@@ -13,12 +13,6 @@
 #include "util/checked.h"
 #include "util/tensor.h"
 
-#define TRY(call)                                                                                  \
-  do {                                                                                             \
-    const rd_status status_ = (call);                                                              \
-    if (status_ != RD_OK) return status_;                                                          \
-  } while (0)
-
 /* From here on a pool starts on a huge page and asks for more of them: with 4 KiB pages the walk
  * over page tables costs up to half of the bandwidth. */
 enum { HUGE_PAGE = 2 << 20, HUGE_POOL = 4 << 20 };

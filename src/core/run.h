@@ -116,8 +116,6 @@ void rdi_tokens_item(const rdi_item *it); /* prefill, decode, verify, commit_ver
 void rdi_bring_near(const rdi_item *it);
 void rdi_replay_item(const rdi_item *it); /* commit, materialize */
 void rdi_replay_rows(const rdi_item *it, int64_t m, int64_t r, int64_t R); /* rows [r, r+R) of it */
-/* +0 into the item's columns of output rows [from, to) of its sequence. */
-void rdi_zero_out(const rdi_item *it, int64_t from, int64_t to);
 
 /* Element i bytes further. */
 static inline char *rdi_at(char *base, int64_t elements, rd_dtype dtype) {

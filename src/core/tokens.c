@@ -289,7 +289,8 @@ void rdi_bring_near(const rdi_item *it) {
   }
 }
 
-void rdi_zero_out(const rdi_item *it, int64_t from, int64_t to) {
+/* +0 into the item's columns of output rows [from, to) of its sequence. */
+static void zero_out(const rdi_item *it, int64_t from, int64_t to) {
   const rdi_view *out = &it->job->out;
   const size_t bytes = (size_t)it->R * rd_dtype_size(out->dtype);
   for (int64_t t = from; t < to; t++)
@@ -309,7 +310,7 @@ void rdi_tokens_item(const rdi_item *it) {
   const rdi_job *job = it->job;
   const int64_t length = it->length, rows = job->seq.cu ? length : job->seq.T;
   if (pad_row(job, it->b)) {
-    rdi_zero_out(it, 0, rows);
+    zero_out(it, 0, rows);
     return;
   }
   const int64_t commit = job->verb == RDI_COMMIT_VERIFY ? job->accepted[it->b] : 0;
@@ -329,5 +330,5 @@ void rdi_tokens_item(const rdi_item *it) {
   } else {
     run_tiles(it, dst, commit);
   }
-  rdi_zero_out(it, length, rows);
+  zero_out(it, length, rows);
 }

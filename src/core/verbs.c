@@ -2,12 +2,6 @@
 #include "core/args.h"
 #include "core/context.h"
 
-#define TRY(call)                                                                                  \
-  do {                                                                                             \
-    const rd_status status_ = (call);                                                              \
-    if (status_ != RD_OK) return status_;                                                          \
-  } while (0)
-
 static const rdi_slots_names initial_names = {"initial", "initial.pool", "initial.slots"};
 static const rdi_slots_names final_names = {"final", "final.pool", "final.slots"};
 static const rdi_slots_names state_names = {"state", "state.pool", "state.slots"};
