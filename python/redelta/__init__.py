@@ -12,6 +12,7 @@ stated. ``redelta.torch`` has the operators for ``torch.compile`` (torch 2.4 or 
 The package needs its C library: in the wheel, in ``build/`` of the source tree, or where the environment
 variable ``REDELTA_LIBRARY`` points.
 """
+from . import _lib
 from ._context import get_num_threads, info, set_isa, set_num_threads
 from ._errors import (Error, RedeltaMemoryError, RedeltaRuntimeError, RedeltaTypeError,
                       RedeltaValueError)
@@ -21,7 +22,7 @@ from .operators import (chunk_gated_delta_rule, commit_recurrent_kda_replayssm, 
                         flash_kda_metadata, fused_recurrent_kda, fused_recurrent_kda_replayssm)
 from .pool import StatePool
 
-__version__ = "0.1.0"
+__version__ = _lib.lib.rd_version().decode()
 
 __all__ = [
     "chunk_gated_delta_rule", "fused_recurrent_kda_replayssm", "commit_recurrent_kda_replayssm",
