@@ -31,7 +31,7 @@ test-full:
 	cmake --build $(BUILD) -j $(JOBS)
 	$(CTEST) --timeout 7200
 
-# Measures this machine and redraws the pictures that the README shows.
+# Measures this machine and redraws the pictures of README and docs/PERFORMANCE.md.
 bench-report: build
 	$(BUILD)/redelta bench --out $(BUILD)/bench.json
 	$(PYTHON) bench/render.py $(BUILD)/bench.json docs/figures
