@@ -25,28 +25,54 @@ static void list_cases(list *l, int machine, int quick) {
       const rd_numerics numerics = f ? RD_FAST : RD_EXACT;
       if (machine && f && quick) continue;
       for (int32_t T = quick ? 512 : 64; T <= 512; T *= 8)
-        add(l, machine, (bench_spec){.verb = BENCH_PREFILL, .axis = axes[a], .numerics = numerics, .T = T});
+        add(l, machine,
+            (bench_spec){.verb = BENCH_PREFILL, .axis = axes[a], .numerics = numerics, .T = T});
       for (bench_level level = BENCH_HOT; level <= last; level++)
         for (int32_t T = quick ? 8 : 2; T <= 8; T *= 2)
-          add(l, machine, (bench_spec){.verb = BENCH_VERIFY, .axis = axes[a], .numerics = numerics,
-                                       .level = level, .T = T});
+          add(l, machine,
+              (bench_spec){.verb = BENCH_VERIFY,
+                           .axis = axes[a],
+                           .numerics = numerics,
+                           .level = level,
+                           .T = T});
     }
     for (bench_level level = BENCH_HOT; level <= last; level++) {
-      add(l, machine, (bench_spec){.verb = BENCH_DECODE, .axis = axes[a], .numerics = RD_EXACT,
-                                   .level = level, .T = 1});
+      add(l, machine,
+          (bench_spec){
+              .verb = BENCH_DECODE, .axis = axes[a], .numerics = RD_EXACT, .level = level, .T = 1});
       for (int32_t m = quick ? 4 : 2; m <= (quick ? 4 : 8); m *= 2)
-        add(l, machine, (bench_spec){.verb = BENCH_COMMIT, .axis = axes[a], .numerics = RD_EXACT,
-                                     .level = level, .T = 8, .accepted = m});
+        add(l, machine,
+            (bench_spec){.verb = BENCH_COMMIT,
+                         .axis = axes[a],
+                         .numerics = RD_EXACT,
+                         .level = level,
+                         .T = 8,
+                         .accepted = m});
       if (machine || (quick && level == BENCH_L3)) continue;
-      add(l, machine, (bench_spec){.verb = BENCH_ROUND, .axis = axes[a], .numerics = RD_EXACT,
-                                   .level = level, .T = 8, .accepted = 4});
-      add(l, machine, (bench_spec){.verb = BENCH_FOLDED, .axis = axes[a], .numerics = RD_EXACT,
-                                   .level = level, .T = 8, .accepted = 4});
+      add(l, machine,
+          (bench_spec){.verb = BENCH_ROUND,
+                       .axis = axes[a],
+                       .numerics = RD_EXACT,
+                       .level = level,
+                       .T = 8,
+                       .accepted = 4});
+      add(l, machine,
+          (bench_spec){.verb = BENCH_FOLDED,
+                       .axis = axes[a],
+                       .numerics = RD_EXACT,
+                       .level = level,
+                       .T = 8,
+                       .accepted = 4});
     }
   }
   if (!machine)
-    add(l, machine, (bench_spec){.verb = BENCH_COMMIT, .axis = RD_PER_CHANNEL, .numerics = RD_EXACT,
-                                 .level = BENCH_L3, .T = 8, .accepted = 0});
+    add(l, machine,
+        (bench_spec){.verb = BENCH_COMMIT,
+                     .axis = RD_PER_CHANNEL,
+                     .numerics = RD_EXACT,
+                     .level = BENCH_L3,
+                     .T = 8,
+                     .accepted = 0});
 }
 
 static int machines(const bench_options *o, bench_report *r) {

@@ -16,9 +16,9 @@ typedef struct bench_probe {
   const char *name;
   uint32_t isa; /* rd_isa bit */
   int lanes;
-  int64_t (*fma)(int64_t rounds);          /* returns how many vector fmas ran */
+  int64_t (*fma)(int64_t rounds); /* returns how many vector fmas ran */
   float (*read)(const float *p, int64_t n);
-  void (*update)(float *p, int64_t n);     /* reads and writes every element */
+  void (*update)(float *p, int64_t n); /* reads and writes every element */
   /* The straightforward loop, as the field writes it: four passes over S per token (decay, S k,
    * rank-1 update, S q); replay: the first and third. K a multiple of 4 vectors. */
   void (*token)(float *S, int64_t V, int64_t K, const float *k, const float *a, const float *q,
@@ -35,9 +35,9 @@ extern const char *const bench_level_name[BENCH_LEVELS]; /* "hot", "L3", "DRAM" 
 
 typedef struct bench_machine {
   const bench_probe *probe;
-  double fma_ns;                /* of one vector fma at full throughput */
-  double read[BENCH_LEVELS];    /* bytes per ns, one thread; HOT is the second-level cache */
-  double update[BENCH_LEVELS];  /* bytes read plus bytes written per ns */
+  double fma_ns;               /* of one vector fma at full throughput */
+  double read[BENCH_LEVELS];   /* bytes per ns, one thread; HOT is the second-level cache */
+  double update[BENCH_LEVELS]; /* bytes read plus bytes written per ns */
 } bench_machine;
 
 double bench_now(void); /* ns */
@@ -59,7 +59,8 @@ const char *bench_verb_name(bench_verb verb);
 
 typedef struct bench_spec {
   bench_verb verb;
-  rd_gate_axis axis; /* PER_CHANNEL: KDA (bf16, raw gate, logits, l2norm); PER_HEAD: GDN (f16, log gate) */
+  rd_gate_axis
+      axis; /* PER_CHANNEL: KDA (bf16, raw gate, logits, l2norm); PER_HEAD: GDN (f16, log gate) */
   rd_numerics numerics;
   bench_level level;
   int32_t T, accepted;
@@ -69,15 +70,15 @@ typedef struct bench_spec {
 
 typedef struct bench_result {
   bench_spec spec;
-  const char *isa;       /* of the probe: what floor and baseline were measured with */
+  const char *isa; /* of the probe: what floor and baseline were measured with */
   char kernel[48];
   int32_t turns;
-  double ns, ns_median;  /* per head (prefill: per head and token) */
-  double floor_ns;       /* the larger of arithmetic and memory */
+  double ns, ns_median; /* per head (prefill: per head and token) */
+  double floor_ns;      /* the larger of arithmetic and memory */
   double arithmetic_ns, memory_ns;
-  double baseline_ns;    /* the straightforward loop, 0: not measured */
-  double error;          /* relative L2 against double, f32 outputs (commit: states) */
-  double bandwidth;      /* of S, bytes per ns; read, plus written where the verb writes */
+  double baseline_ns; /* the straightforward loop, 0: not measured */
+  double error;       /* relative L2 against double, f32 outputs (commit: states) */
+  double bandwidth;   /* of S, bytes per ns; read, plus written where the verb writes */
 } bench_result;
 
 /* Runs one case for about `seconds`. 1; 0: out of memory or a verb failed. */
@@ -109,7 +110,8 @@ typedef struct bench_options {
 } bench_options;
 
 typedef struct bench_report {
-  bench_machine machine[BENCH_MACHINES]; /* the best instruction set, and AVX2 when another is best */
+  bench_machine
+      machine[BENCH_MACHINES]; /* the best instruction set, and AVX2 when another is best */
   int machines;
   bench_result results[BENCH_MAX_RESULTS];
   int count;

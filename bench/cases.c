@@ -6,7 +6,8 @@
 #include <string.h>
 
 const char *bench_verb_name(bench_verb verb) {
-  static const char *const names[] = {"", "prefill", "decode", "verify", "commit", "folded", "round"};
+  static const char *const names[] = {"",       "prefill", "decode", "verify",
+                                      "commit", "folded",  "round"};
   return verb >= BENCH_PREFILL && verb <= BENCH_ROUND ? names[verb] : "";
 }
 
@@ -17,12 +18,24 @@ static void floors(const bench_machine *m, const bench_spec *s, bench_result *r)
   const double verify = fast ? 2 * T : 2 + 4 * (T - 1);
   double ops = 0, read = 0, update = 0; /* bytes */
   switch (s->verb) {
-  case BENCH_PREFILL: ops = fast ? 3 : 4; break;
-  case BENCH_DECODE: ops = 4, update = 8 * size; break;
-  case BENCH_VERIFY: ops = verify, read = 4 * size; break;
-  case BENCH_COMMIT: ops = 2 * acc, update = acc > 0 ? 8 * size : 0; break;
-  case BENCH_FOLDED: ops = verify + 2 * acc, update = 8 * size; break;
-  case BENCH_ROUND: ops = verify + 2 * acc, read = 4 * size, update = 8 * size; break;
+  case BENCH_PREFILL:
+    ops = fast ? 3 : 4;
+    break;
+  case BENCH_DECODE:
+    ops = 4, update = 8 * size;
+    break;
+  case BENCH_VERIFY:
+    ops = verify, read = 4 * size;
+    break;
+  case BENCH_COMMIT:
+    ops = 2 * acc, update = acc > 0 ? 8 * size : 0;
+    break;
+  case BENCH_FOLDED:
+    ops = verify + 2 * acc, update = 8 * size;
+    break;
+  case BENCH_ROUND:
+    ops = verify + 2 * acc, read = 4 * size, update = 8 * size;
+    break;
   }
   r->arithmetic_ns = ops * size / m->probe->lanes * m->fma_ns;
   r->memory_ns = read / m->read[s->level] + update / m->update[s->level];
@@ -86,11 +99,13 @@ static int calls_per_turn(bench_world *w) {
 static int turns(const bench_machine *m, bench_world *w, double seconds, bench_result *r) {
   static double all[MAX_TURNS];
   const bench_spec *s = &w->spec;
-  const double heads = (double)(w->B * w->Hv), unit = s->verb == BENCH_PREFILL ? heads * s->T : heads;
+  const double heads = (double)(w->B * w->Hv),
+               unit = s->verb == BENCH_PREFILL ? heads * s->T : heads;
   const int calls = calls_per_turn(w);
   const int64_t plain_tokens = s->verb == BENCH_PREFILL ? 16 : s->T;
   const int64_t plain_heads = s->level == BENCH_DRAM ? 256 : s->level == BENCH_L3 ? 24 : 2;
-  const double plain_unit = (double)plain_heads * (s->verb == BENCH_PREFILL ? (double)plain_tokens : 1);
+  const double plain_unit =
+      (double)plain_heads * (s->verb == BENCH_PREFILL ? (double)plain_tokens : 1);
   bench_machine now = *m;
   plain p;
   if (!calls || !plain_open(&p, m, w)) return 0;
@@ -125,13 +140,15 @@ static void kernel_name(const bench_world *w, bench_result *r) {
   if (rd_plan_get_info(w->plan, &info) != RD_OK) return;
   const char *name = w->spec.verb == BENCH_COMMIT ? info.commit_kernel : info.rows_kernel;
   if (w->spec.numerics == RD_FAST) {
-    const char *fast = w->spec.verb == BENCH_PREFILL ? info.fast_prefill_kernel : info.fast_verify_kernel;
+    const char *fast =
+        w->spec.verb == BENCH_PREFILL ? info.fast_prefill_kernel : info.fast_verify_kernel;
     if (fast) name = fast;
   }
   snprintf(r->kernel, sizeof r->kernel, "%s", name ? name : "");
 }
 
-int bench_run(const bench_machine *m, const bench_spec *spec, double seconds, bench_result *result) {
+int bench_run(const bench_machine *m, const bench_spec *spec, double seconds,
+              bench_result *result) {
   *result = (bench_result){.spec = *spec, .isa = m->probe->name};
   bench_spec small = *spec;
   small.level = BENCH_HOT;

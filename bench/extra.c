@@ -35,12 +35,13 @@ int bench_overhead(double seconds, double *ns, int64_t *allocations) {
   int ok = rd_context_create(&options, &ctx) == RD_OK && rd_plan_create(ctx, &p, &plan) == RD_OK;
   tiny x = {{0}, {0}, {0}, {0}, {0}, {0}, {0}};
   const int64_t row[4] = {1, 1, 1, 16}, one[4] = {1, 1, 1, 1};
-  const rd_activations act = {
-      .struct_size = sizeof act,
-      .q = rd_tensor_contiguous(x.q, RD_F32, 4, row), .k = rd_tensor_contiguous(x.k, RD_F32, 4, row),
-      .v = rd_tensor_contiguous(x.v, RD_F32, 4, one), .g = rd_tensor_contiguous(x.g, RD_F32, 4, row),
-      .beta = rd_tensor_contiguous(x.beta, RD_F32, 3, one),
-      .out = rd_tensor_contiguous(x.out, RD_F32, 4, one)};
+  const rd_activations act = {.struct_size = sizeof act,
+                              .q = rd_tensor_contiguous(x.q, RD_F32, 4, row),
+                              .k = rd_tensor_contiguous(x.k, RD_F32, 4, row),
+                              .v = rd_tensor_contiguous(x.v, RD_F32, 4, one),
+                              .g = rd_tensor_contiguous(x.g, RD_F32, 4, row),
+                              .beta = rd_tensor_contiguous(x.beta, RD_F32, 3, one),
+                              .out = rd_tensor_contiguous(x.out, RD_F32, 4, one)};
   const rd_slots state = {.pool = rd_tensor_contiguous(x.state, RD_F32, 4, row)};
   const rd_sequences seq = {.struct_size = sizeof seq, .batch = 1};
   ok = ok && rd_decode(ctx, plan, &seq, &act, &state, NULL, NULL) == RD_OK;
@@ -63,8 +64,12 @@ int bench_overhead(double seconds, double *ns, int64_t *allocations) {
 /* ---------------------------------------------------------------- threads --------------------- */
 
 int bench_two_threads(double seconds, double *speedup) {
-  bench_spec spec = {.verb = BENCH_PREFILL, .axis = RD_PER_CHANNEL, .numerics = RD_EXACT,
-                     .level = BENCH_L3, .T = 64, .threads = 1};
+  bench_spec spec = {.verb = BENCH_PREFILL,
+                     .axis = RD_PER_CHANNEL,
+                     .numerics = RD_EXACT,
+                     .level = BENCH_L3,
+                     .T = 64,
+                     .threads = 1};
   bench_world *one = bench_world_open(&spec, 0);
   spec.threads = 2;
   bench_world *two = bench_world_open(&spec, 0);
@@ -97,8 +102,8 @@ double bench_record_ratio(rd_gate_axis axis, rd_dtype record_dtype) {
   p.Hk = p.Hv = p.max_batch = p.max_tokens = 1;
   p.K = p.V = BENCH_DIM;
   p.record_dtype = record_dtype;
-  const int ok = rd_context_create(NULL, &ctx) == RD_OK && rd_plan_create(ctx, &p, &plan) == RD_OK &&
-                 rd_plan_get_info(plan, &info) == RD_OK;
+  const int ok = rd_context_create(NULL, &ctx) == RD_OK &&
+                 rd_plan_create(ctx, &p, &plan) == RD_OK && rd_plan_get_info(plan, &info) == RD_OK;
   rd_plan_destroy(plan);
   rd_context_destroy(ctx);
   return ok ? (double)info.snapshot_bytes_per_token / (double)info.record_bytes_per_token : 0;

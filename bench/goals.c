@@ -4,8 +4,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static const bench_result *find(const bench_report *r, const char *isa, bench_verb verb, rd_gate_axis axis,
-                                rd_numerics numerics, bench_level level, int32_t T, int32_t accepted) {
+static const bench_result *find(const bench_report *r, const char *isa, bench_verb verb,
+                                rd_gate_axis axis, rd_numerics numerics, bench_level level,
+                                int32_t T, int32_t accepted) {
   for (int i = 0; i < r->count; i++) {
     const bench_result *x = &r->results[i];
     if (x->spec.verb == verb && x->spec.axis == axis && x->spec.numerics == numerics &&
@@ -15,7 +16,8 @@ static const bench_result *find(const bench_report *r, const char *isa, bench_ve
   return NULL;
 }
 
-static bench_goal *goal(bench_report *r, int met, const char *text, ...) __attribute__((format(printf, 3, 4)));
+static bench_goal *goal(bench_report *r, int met, const char *text, ...)
+    __attribute__((format(printf, 3, 4)));
 
 static bench_goal *goal(bench_report *r, int met, const char *text, ...) {
   bench_goal *g = &r->goals[r->goal_count++];
@@ -43,7 +45,8 @@ static void at_least(bench_report *r, double x, double limit, const char *of, co
 }
 
 static void floor_goal(bench_report *r, const char *isa, bench_verb verb, rd_gate_axis axis,
-                       rd_numerics numerics, bench_level level, int32_t T, int32_t accepted, double limit) {
+                       rd_numerics numerics, bench_level level, int32_t T, int32_t accepted,
+                       double limit) {
   const bench_result *x = find(r, isa, verb, axis, numerics, level, T, accepted);
   char text[96];
   if (!x) return;
@@ -54,12 +57,13 @@ static void floor_goal(bench_report *r, const char *isa, bench_verb verb, rd_gat
     snprintf(text, sizeof text, "%s verify(%d) %s %s, %s", isa, (int)T, family(axis),
              numerics == RD_FAST ? "FAST" : "EXACT", bench_level_name[level]);
   else
-    snprintf(text, sizeof text, "%s %s(%d) %s, %s", isa, bench_verb_name(verb), (int)accepted, family(axis),
-             bench_level_name[level]);
+    snprintf(text, sizeof text, "%s %s(%d) %s, %s", isa, bench_verb_name(verb), (int)accepted,
+             family(axis), bench_level_name[level]);
   at_most(r, x->ns / x->floor_ns, limit, "x floor", text);
 }
 
-static void decode_goal(bench_report *r, const char *isa, rd_gate_axis axis, bench_level level, double limit) {
+static void decode_goal(bench_report *r, const char *isa, rd_gate_axis axis, bench_level level,
+                        double limit) {
   const bench_result *x = find(r, isa, BENCH_DECODE, axis, RD_EXACT, level, 1, 0);
   char text[96];
   if (!x) return;
@@ -73,7 +77,8 @@ static void decode_goal(bench_report *r, const char *isa, rd_gate_axis axis, ben
   }
 }
 
-static void round_goal(bench_report *r, const char *isa, rd_gate_axis axis, bench_verb verb, double limit) {
+static void round_goal(bench_report *r, const char *isa, rd_gate_axis axis, bench_verb verb,
+                       double limit) {
   const bench_result *x = find(r, isa, verb, axis, RD_EXACT, BENCH_DRAM, 8, 4);
   const bench_result *d = find(r, isa, BENCH_DECODE, axis, RD_EXACT, BENCH_DRAM, 1, 0);
   char text[96];
@@ -88,7 +93,8 @@ static void baseline_goal(bench_report *r, const char *isa, bench_verb verb, rd_
   const bench_result *x = find(r, isa, verb, axis, RD_EXACT, level, T, accepted);
   char text[96];
   if (!x || x->baseline_ns <= 0) return;
-  snprintf(text, sizeof text, "%s %s %s, %s", isa, bench_verb_name(verb), family(axis), bench_level_name[level]);
+  snprintf(text, sizeof text, "%s %s %s, %s", isa, bench_verb_name(verb), family(axis),
+           bench_level_name[level]);
   at_least(r, x->baseline_ns / x->ns, limit, "x plain loop", text);
 }
 
@@ -141,12 +147,16 @@ void bench_judge(bench_report *r) {
     if (p->isa == RD_ISA_AVX512) best_isa(r, p->name);
     if (p->isa == RD_ISA_AVX2) narrow_isa(r, p->name);
   }
-  at_least(r, bench_record_ratio(RD_PER_CHANNEL, RD_F32), 42, "x fewer bytes", "records, KDA in FP32");
+  at_least(r, bench_record_ratio(RD_PER_CHANNEL, RD_F32), 42, "x fewer bytes",
+           "records, KDA in FP32");
   at_least(r, bench_record_ratio(RD_PER_HEAD, RD_F32), 63, "x fewer bytes", "records, GDN in FP32");
-  at_least(r, bench_record_ratio(RD_PER_CHANNEL, RD_F16), 63, "x fewer bytes", "records, KDA with f16 u and k");
+  at_least(r, bench_record_ratio(RD_PER_CHANNEL, RD_F16), 63, "x fewer bytes",
+           "records, KDA with f16 u and k");
   if (r->two_threads > 0)
     at_least(r, r->two_threads, 1.85, "x one thread", "two threads, KDA prefill in cache");
-  bench_goal *g = goal(r, r->overhead_ns < 1000 && r->allocations == 0, "call of a warm decode of one head");
+  bench_goal *g =
+      goal(r, r->overhead_ns < 1000 && r->allocations == 0, "call of a warm decode of one head");
   snprintf(g->limit, sizeof g->limit, "< 1 us, no allocation");
-  snprintf(g->figure, sizeof g->figure, "%.0f ns, %lld allocations", r->overhead_ns, (long long)r->allocations);
+  snprintf(g->figure, sizeof g->figure, "%.0f ns, %lld allocations", r->overhead_ns,
+           (long long)r->allocations);
 }

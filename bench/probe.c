@@ -89,6 +89,12 @@ static void replay(float *S, int64_t V, int64_t K, const float *k, const float *
 }
 
 const bench_probe BENCH_NAME = {
-    .name = BENCH_TEXT, .isa = BENCH_ISA, .lanes = LANES, .fma = fma_burst, .read = read_all,
-    .update = update_all, .token = token, .replay = replay,
+    .name = BENCH_TEXT,
+    .isa = BENCH_ISA,
+    .lanes = LANES,
+    .fma = fma_burst,
+    .read = read_all,
+    .update = update_all,
+    .token = token,
+    .replay = replay,
 };

@@ -52,7 +52,8 @@ static int fill(void *data, rd_dtype dtype, int64_t n, kind how, uint64_t seed) 
     return 0;
   }
   for (int i = 0; i < TABLE; i++) {
-    const double z = how == DECAY ? -(uniform(&seed) + 0.01) : normal(&seed) - (how == SLOW ? 4 : 0);
+    const double z =
+        how == DECAY ? -(uniform(&seed) + 0.01) : normal(&seed) - (how == SLOW ? 4 : 0);
     x[i] = (float)(how == SIGMOID ? 1 / (1 + exp(-z)) : how == ZERO ? 0 : z);
   }
   for (int r = 0; how == UNIT_ROWS && r < TABLE; r += K) {
@@ -61,8 +62,10 @@ static int fill(void *data, rd_dtype dtype, int64_t n, kind how, uint64_t seed) 
     for (int i = 0; i < K; i++) x[r + i] = (float)((double)x[r + i] / sqrt(s));
   }
   for (int i = 0; i < TABLE; i++) {
-    if (dtype == RD_F32) memcpy(t + (size_t)i * size, x + i, size);
-    else memcpy(t + (size_t)i * size, &(uint16_t){rdr_16_of(x[i], dtype)}, size);
+    if (dtype == RD_F32)
+      memcpy(t + (size_t)i * size, x + i, size);
+    else
+      memcpy(t + (size_t)i * size, &(uint16_t){rdr_16_of(x[i], dtype)}, size);
   }
   for (int64_t i = 0; i < n; i += TABLE)
     memcpy((char *)data + (size_t)i * size, t, (size_t)(n - i < TABLE ? n - i : TABLE) * size);
@@ -137,7 +140,9 @@ static void problem_of(bench_world *w) {
   p->state_dtype = p->record_dtype = p->decay_dtype = RD_F32;
 }
 
-static int replays(bench_verb v) { return v == BENCH_COMMIT || v == BENCH_FOLDED || v == BENCH_ROUND; }
+static int replays(bench_verb v) {
+  return v == BENCH_COMMIT || v == BENCH_FOLDED || v == BENCH_ROUND;
+}
 
 static int open_all(bench_world *w, int f32_out) {
   rd_context_options options;
@@ -147,7 +152,8 @@ static int open_all(bench_world *w, int f32_out) {
   if (rd_context_create(&options, &w->ctx) != RD_OK || !activations(w, f32_out)) return 0;
   problem_of(w);
   if (rd_plan_create(w->ctx, &w->problem, &w->plan) != RD_OK) return 0;
-  if (rd_pool_alloc(w->ctx, w->B, w->Hv, V, K, RD_STATE_VK, RD_F32, &w->state.pool) != RD_OK) return 0;
+  if (rd_pool_alloc(w->ctx, w->B, w->Hv, V, K, RD_STATE_VK, RD_F32, &w->state.pool) != RD_OK)
+    return 0;
   if (!fill(w->state.pool.data, RD_F32, w->B * w->state.pool.stride[0], NORMAL, 7)) return 0;
   w->seq = (rd_sequences){.struct_size = sizeof w->seq, .batch = w->B};
   w->act.struct_size = sizeof w->act;
@@ -184,12 +190,17 @@ void bench_world_close(bench_world *w) {
 rd_status bench_world_run(bench_world *w) {
   rd_records made = w->made; /* a commit marks it consumed; the next turn replays it again */
   switch (w->spec.verb) {
-  case BENCH_PREFILL: return rd_prefill(w->ctx, w->plan, &w->seq, &w->act, &w->state, &w->state);
-  case BENCH_DECODE: return rd_decode(w->ctx, w->plan, &w->seq, &w->act, &w->state, NULL, NULL);
-  case BENCH_VERIFY: return rd_verify(w->ctx, w->plan, &w->seq, &w->act, &w->state, &w->made);
-  case BENCH_COMMIT: return rd_commit(w->ctx, w->plan, &made, &w->accepted, &w->state);
+  case BENCH_PREFILL:
+    return rd_prefill(w->ctx, w->plan, &w->seq, &w->act, &w->state, &w->state);
+  case BENCH_DECODE:
+    return rd_decode(w->ctx, w->plan, &w->seq, &w->act, &w->state, NULL, NULL);
+  case BENCH_VERIFY:
+    return rd_verify(w->ctx, w->plan, &w->seq, &w->act, &w->state, &w->made);
+  case BENCH_COMMIT:
+    return rd_commit(w->ctx, w->plan, &made, &w->accepted, &w->state);
   case BENCH_FOLDED:
-    return rd_commit_verify(w->ctx, w->plan, &made, &w->accepted, &w->seq, &w->act, &w->state, &w->next);
+    return rd_commit_verify(w->ctx, w->plan, &made, &w->accepted, &w->seq, &w->act, &w->state,
+                            &w->next);
   case BENCH_ROUND: {
     const rd_status s = rd_verify(w->ctx, w->plan, &w->seq, &w->act, &w->state, &w->made);
     made = w->made;
@@ -217,14 +228,25 @@ double bench_world_error(bench_world *w) {
   double error = -1;
   int bad = !out || !state;
   if (!bad) switch (w->spec.verb) {
-    case BENCH_PREFILL: bad = rdr_prefill(RDR_F64, &w->problem, &w->seq, &w->act, &w->state, &w->state, &res); break;
-    case BENCH_DECODE: bad = rdr_decode(RDR_F64, &w->problem, &w->seq, &w->act, &w->state, &res); break;
-    case BENCH_VERIFY: bad = rdr_verify(RDR_F64, &w->problem, &w->seq, &w->act, &w->state, &res); break;
-    case BENCH_COMMIT: bad = rdr_commit(RDR_F64, &w->problem, &w->made, &w->accepted, &w->state, &res); break;
-    case BENCH_FOLDED:
-      bad = rdr_commit_verify(RDR_F64, &w->problem, &w->made, &w->accepted, &w->seq, &w->act, &w->state, &res);
+    case BENCH_PREFILL:
+      bad = rdr_prefill(RDR_F64, &w->problem, &w->seq, &w->act, &w->state, &w->state, &res);
       break;
-    case BENCH_ROUND: bad = rdr_verify(RDR_F64, &w->problem, &w->seq, &w->act, &w->state, &res); break;
+    case BENCH_DECODE:
+      bad = rdr_decode(RDR_F64, &w->problem, &w->seq, &w->act, &w->state, &res);
+      break;
+    case BENCH_VERIFY:
+      bad = rdr_verify(RDR_F64, &w->problem, &w->seq, &w->act, &w->state, &res);
+      break;
+    case BENCH_COMMIT:
+      bad = rdr_commit(RDR_F64, &w->problem, &w->made, &w->accepted, &w->state, &res);
+      break;
+    case BENCH_FOLDED:
+      bad = rdr_commit_verify(RDR_F64, &w->problem, &w->made, &w->accepted, &w->seq, &w->act,
+                              &w->state, &res);
+      break;
+    case BENCH_ROUND:
+      bad = rdr_verify(RDR_F64, &w->problem, &w->seq, &w->act, &w->state, &res);
+      break;
     }
   if (!bad && bench_world_run(w) == RD_OK) {
     const float *S = w->state.pool.data, *o = w->act.out.data;

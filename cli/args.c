@@ -15,7 +15,8 @@ static struct option table[MAX_OPTIONS + 3];
 
 void cli_print(FILE *to, const char *text) {
   for (const unsigned char *c = (const unsigned char *)text; *c != '\0'; c++) {
-    const int c1 = c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0; /* as U+009B, which starts a sequence */
+    const int c1 =
+        c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0; /* as U+009B, which starts a sequence */
     if (*c < 0x20 || *c == 0x7f || c1)
       fprintf(to, "\\x%02x", c1 ? *++c : *c);
     else

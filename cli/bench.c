@@ -31,7 +31,9 @@ static const cli_command command = {
     0};
 
 static const char *family(const bench_spec *s) { return s->axis == RD_PER_CHANNEL ? "KDA" : "GDN"; }
-static const char *numerics(const bench_spec *s) { return s->numerics == RD_FAST ? "FAST" : "EXACT"; }
+static const char *numerics(const bench_spec *s) {
+  return s->numerics == RD_FAST ? "FAST" : "EXACT";
+}
 
 /* ---------------------------------------------------------------- text ------------------------ */
 
@@ -41,15 +43,16 @@ static void print_machines(const bench_report *r) {
     const double gflops = 2.0 * m->probe->lanes / m->fma_ns;
     printf("%-7s peak %.0f GFLOP/s (one fma of %d lanes: %.3f ns)\n", m->probe->name, gflops,
            m->probe->lanes, m->fma_ns);
-    printf("        read          L2 %5.0f   L3 %5.0f   DRAM %5.1f GB/s\n", m->read[0], m->read[1], m->read[2]);
-    printf("        read + write  L2 %5.0f   L3 %5.0f   DRAM %5.1f GB/s\n", m->update[0], m->update[1],
-           m->update[2]);
+    printf("        read          L2 %5.0f   L3 %5.0f   DRAM %5.1f GB/s\n", m->read[0], m->read[1],
+           m->read[2]);
+    printf("        read + write  L2 %5.0f   L3 %5.0f   DRAM %5.1f GB/s\n", m->update[0],
+           m->update[1], m->update[2]);
   }
 }
 
 static void print_results(const bench_report *r) {
-  printf("\n%-7s %-8s %-3s %-5s %-4s %3s %3s %9s %9s %7s %7s %8s  %s\n", "isa", "verb", "", "", "", "T", "acc",
-         "min ns", "median", "/floor", "x plain", "error", "kernel");
+  printf("\n%-7s %-8s %-3s %-5s %-4s %3s %3s %9s %9s %7s %7s %8s  %s\n", "isa", "verb", "", "", "",
+         "T", "acc", "min ns", "median", "/floor", "x plain", "error", "kernel");
   for (int i = 0; i < r->count; i++) {
     const bench_result *x = &r->results[i];
     const bench_spec *s = &x->spec;
@@ -78,30 +81,31 @@ static json_t *to_json(const bench_report *r) {
   json_t *machines = json_array(), *results = json_array(), *goals = json_array();
   for (int i = 0; i < r->machines; i++) {
     const bench_machine *m = &r->machine[i];
-    json_array_append_new(machines, json_pack("{s:s, s:i, s:f, s:f, s:o, s:o}", "isa", m->probe->name, "lanes",
-                                              m->probe->lanes, "fma_ns", m->fma_ns, "gflops",
-                                              2.0 * m->probe->lanes / m->fma_ns, "read_gbs", levels(m->read),
-                                              "read_write_gbs", levels(m->update)));
+    json_array_append_new(machines,
+                          json_pack("{s:s, s:i, s:f, s:f, s:o, s:o}", "isa", m->probe->name,
+                                    "lanes", m->probe->lanes, "fma_ns", m->fma_ns, "gflops",
+                                    2.0 * m->probe->lanes / m->fma_ns, "read_gbs", levels(m->read),
+                                    "read_write_gbs", levels(m->update)));
   }
   for (int i = 0; i < r->count; i++) {
     const bench_result *x = &r->results[i];
     const bench_spec *s = &x->spec;
     json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:s}", "isa", x->isa, "verb",
-                          bench_verb_name(s->verb), "family", family(s), "numerics", numerics(s), "level",
-                          bench_level_name[s->level], "T", (int)s->T, "accepted", (int)s->accepted, "kernel",
-                          x->kernel);
+                          bench_verb_name(s->verb), "family", family(s), "numerics", numerics(s),
+                          "level", bench_level_name[s->level], "T", (int)s->T, "accepted",
+                          (int)s->accepted, "kernel", x->kernel);
     json_t *f = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:i}", "ns", x->ns, "ns_median",
                           x->ns_median, "floor_ns", x->floor_ns, "arithmetic_ns", x->arithmetic_ns,
-                          "memory_ns", x->memory_ns, "baseline_ns", x->baseline_ns, "error", x->error,
-                          "state_gbs", x->bandwidth, "turns", (int)x->turns);
+                          "memory_ns", x->memory_ns, "baseline_ns", x->baseline_ns, "error",
+                          x->error, "state_gbs", x->bandwidth, "turns", (int)x->turns);
     json_object_update(o, f);
     json_decref(f);
     json_array_append_new(results, o);
   }
   for (int i = 0; i < r->goal_count; i++) {
     const bench_goal *g = &r->goals[i];
-    json_array_append_new(goals, json_pack("{s:s, s:s, s:s, s:b}", "goal", g->text, "limit", g->limit,
-                                           "figure", g->figure, "met", g->met));
+    json_array_append_new(goals, json_pack("{s:s, s:s, s:s, s:b}", "goal", g->text, "limit",
+                                           g->limit, "figure", g->figure, "met", g->met));
   }
   return json_pack("{s:s, s:i, s:o, s:o, s:o, s:f, s:f}", "version", rd_version(), "dim", BENCH_DIM,
                    "machines", machines, "results", results, "goals", goals, "overhead_ns",
@@ -141,7 +145,8 @@ int cmd_bench(int argc, char **argv) {
   if (id != CLI_END) return id == CLI_HELP ? CLI_OK : CLI_BAD;
   io_error err; /* found out before the minutes of work */
   if (out && io_check_output(out, &err) != IO_OK) return cli_fail("bench", CLI_BAD, "%s", err.text);
-  if (cpu >= 0 && !pin(cpu)) return cli_fail("bench", CLI_BAD, "CPU %d is not ours to run on", (int)cpu);
+  if (cpu >= 0 && !pin(cpu))
+    return cli_fail("bench", CLI_BAD, "CPU %d is not ours to run on", (int)cpu);
   cpu_set_t set;
   o.one_thread = sched_getaffinity(0, sizeof set, &set) != 0 || CPU_COUNT(&set) < 2;
 

@@ -74,7 +74,8 @@ static int outputs_hold(const outputs *x, const rd_npu_call *call, double *nrmse
 static int generated(rd_npu_call *call, const rd_npu_kernel_desc *kernel) {
   rd_npu_call_init(call, kernel->arch);
   call->seed = DEMO_SEED;
-  if (kernel->generate(call, kernel->presets[0].shape) != RD_NPU_OK || kernel->prepare(call) != RD_NPU_OK)
+  if (kernel->generate(call, kernel->presets[0].shape) != RD_NPU_OK ||
+      kernel->prepare(call) != RD_NPU_OK)
     return no_model(call);
   return CLI_OK;
 }
@@ -97,7 +98,8 @@ static int chunk_checked(demo *d, const rd_npu_kernel_desc *kernel, rd_npu_call 
   if (status == CLI_OK) {
     const rd_npu_status ran = run_model(first, &o, &report);
     const int hold = outputs_hold(&x, first, &nrmse, &max_abs);
-    demo_check(d, ran == RD_NPU_OK && hold, "310P chunk kernel", "%zu findings, NRMSE %.2e against the double oracle",
+    demo_check(d, ran == RD_NPU_OK && hold, "310P chunk kernel",
+               "%zu findings, NRMSE %.2e against the double oracle",
                report != NULL ? rd_npu_report_count(report) : 0, nrmse);
   }
   rd_npu_report_free(report);
@@ -112,19 +114,22 @@ static int chunk_schedules(demo *d, const rd_npu_kernel_desc *kernel, const rd_n
     rd_npu_report *report = NULL;
     int status = generated(&call, kernel);
     if (status != CLI_OK) return status;
-    rd_npu_options o = {.mode = RD_NPU_VALUES, .schedule = i == 0 ? RD_NPU_LAZY : RD_NPU_RANDOM, .seed = (uint64_t)i};
+    rd_npu_options o = {.mode = RD_NPU_VALUES,
+                        .schedule = i == 0 ? RD_NPU_LAZY : RD_NPU_RANDOM,
+                        .seed = (uint64_t)i};
     same += run_model(&call, &o, &report) == RD_NPU_OK && same_outputs(first, &call);
     rd_npu_report_free(report);
     rd_npu_call_free(&call);
   }
-  demo_check(d, same == SCHEDULES, "310P chunk kernel, schedules", "%d of %d adversarial schedules give the same bits",
-             same, SCHEDULES);
+  demo_check(d, same == SCHEDULES, "310P chunk kernel, schedules",
+             "%d of %d adversarial schedules give the same bits", same, SCHEDULES);
   return CLI_OK;
 }
 
 /* The field's fault: with the channel dropped, the checker must find races of this kind that name it, and
  * show values that change. */
-static int chunk_without(demo *d, const rd_npu_kernel_desc *kernel, const char *channel, rd_npu_finding_kind kind) {
+static int chunk_without(demo *d, const rd_npu_kernel_desc *kernel, const char *channel,
+                         rd_npu_finding_kind kind) {
   rd_npu_call call;
   rd_npu_report *report = NULL;
   int status = generated(&call, kernel);
@@ -140,8 +145,9 @@ static int chunk_without(demo *d, const rd_npu_kernel_desc *kernel, const char *
   }
   char name[40];
   snprintf(name, sizeof name, "  with %s taken away", channel);
-  demo_check(d, ran == RD_NPU_FINDING && races > 0 && differ > 0, name, "%d %s races found, %d shown by a changed value",
-             races, kind == RD_NPU_RACE_RAW ? "RAW" : "WAR", differ);
+  demo_check(d, ran == RD_NPU_FINDING && races > 0 && differ > 0, name,
+             "%d %s races found, %d shown by a changed value", races,
+             kind == RD_NPU_RACE_RAW ? "RAW" : "WAR", differ);
   rd_npu_report_free(report);
   rd_npu_call_free(&call);
   return CLI_OK;
@@ -166,13 +172,15 @@ static int settle(rd_npu_call *call, const rd_npu_kernel_desc *kernel, const dem
   char block_num[16];
   snprintf(block_num, sizeof block_num, "%d", c->block_num);
   if (!rd_npu_call_set(call, "layout_qkv", layouts[c->layout]) ||
-      (c->block_num != 0 && !rd_npu_call_set(call, "block_num", block_num)) || kernel->prepare(call) != RD_NPU_OK)
+      (c->block_num != 0 && !rd_npu_call_set(call, "block_num", block_num)) ||
+      kernel->prepare(call) != RD_NPU_OK)
     return no_model(call);
   return CLI_OK;
 }
 
 /* Runs a prepared call under the checker and adds its line. */
-static int checked_line(demo *d, const rd_npu_kernel_desc *kernel, rd_npu_call *call, const char *name) {
+static int checked_line(demo *d, const rd_npu_kernel_desc *kernel, rd_npu_call *call,
+                        const char *name) {
   outputs x;
   rd_npu_options o = {.mode = RD_NPU_CHECKED};
   rd_npu_report *report = NULL;
@@ -181,7 +189,8 @@ static int checked_line(demo *d, const rd_npu_kernel_desc *kernel, rd_npu_call *
   if (status == CLI_OK) {
     const rd_npu_status ran = run_model(call, &o, &report);
     const int hold = outputs_hold(&x, call, &nrmse, &max_abs);
-    demo_check(d, ran == RD_NPU_OK && hold, name, "%u AI cores, %zu findings, max abs %.1e within 0.005 + 0.005|r|",
+    demo_check(d, ran == RD_NPU_OK && hold, name,
+               "%u AI cores, %zu findings, max abs %.1e within 0.005 + 0.005|r|",
                call->launch.block_num, report != NULL ? rd_npu_report_count(report) : 0, max_abs);
   }
   rd_npu_report_free(report);
@@ -196,14 +205,16 @@ static int commit_on_model(demo *d, const demo_case *c, const rd_npu_call *verif
   rd_npu_call call;
   rd_npu_call_init(&call, kernel->arch);
   const rd_npu_named *state = rd_npu_call_input(verified, "recurrent_state");
-  rd_npu_named *copy = rd_npu_call_add(&call, state->name, state->type, state->rank, state->shape, NULL);
+  rd_npu_named *copy =
+      rd_npu_call_add(&call, state->name, state->type, state->rank, state->shape, NULL);
   int ok = copy != NULL;
   if (ok) memcpy(copy->data, state->data, rd_npu_named_bytes(state));
   for (int i = 0; i < 3; i++) {
     const rd_npu_named *t = rd_npu_call_input(verified, records[i]);
     ok = ok && rd_npu_call_add(&call, t->name, t->type, t->rank, t->shape, t->data) != NULL;
   }
-  rd_npu_named *n = ok ? rd_npu_call_add(&call, "num_accepted_tokens", RD_NPU_S32, 1, &c->batch, NULL) : NULL;
+  rd_npu_named *n =
+      ok ? rd_npu_call_add(&call, "num_accepted_tokens", RD_NPU_S32, 1, &c->batch, NULL) : NULL;
   if (n != NULL) memcpy(n->data, c->accepted, (size_t)c->batch * sizeof c->accepted[0]);
   int status = n != NULL ? settle(&call, kernel, c) : no_model(&call);
   if (status == CLI_OK) status = checked_line(d, kernel, &call, "  commit");
@@ -219,7 +230,8 @@ static int replay_case(demo *d, const demo_case *c) {
   rd_npu_call_init(&call, kernel->arch);
   if (demo_case_inputs(c, &in, &err) != IO_OK) return cli_fail("demo", CLI_SYSTEM, "%s", err.text);
   int status = CLI_OK;
-  for (size_t i = 0; i < in.count && status == CLI_OK; i++) status = npu_add_tensor("demo", &in.tensors[i], &call);
+  for (size_t i = 0; i < in.count && status == CLI_OK; i++)
+    status = npu_add_tensor("demo", &in.tensors[i], &call);
   if (status == CLI_OK) status = settle(&call, kernel, c);
   char name[40];
   snprintf(name, sizeof name, "950 verify, %.*s", (int)strcspn(c->title, ","), c->title);
@@ -231,7 +243,8 @@ static int replay_case(demo *d, const demo_case *c) {
 }
 
 int demo_npu(demo *d) {
-  demo_note(d, "on the AI Core model", "small shape of part 1 on 310P cores, part 2 on 950 vector cores");
+  demo_note(d, "on the AI Core model",
+            "small shape of part 1 on 310P cores, part 2 on 950 vector cores");
   int status = demo_chunk(d);
   for (int i = 0; i < DEMO_CASES && status == CLI_OK; i++) status = replay_case(d, &demo_cases[i]);
   return status;

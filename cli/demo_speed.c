@@ -10,7 +10,7 @@ static const struct {
   const char *name;
   bench_verb verb;
   int32_t T, accepted, tokens; /* tokens: what one measured unit holds per head */
-  double kda, gdn;             /* goal: at most so many times the floor; decode: at least this share of
+  double kda, gdn; /* goal: at most so many times the floor; decode: at least this share of
                                   the cache's read+write bandwidth */
 } cases[] = {{"prefill of 256 tokens", BENCH_PREFILL, 256, 0, 1, 1.30, 1.20},
              {"decode", BENCH_DECODE, 1, 0, 1, 0.65, 0.65},
@@ -20,12 +20,14 @@ static const struct {
 static const double SECONDS = 0.3; /* per case */
 
 /* Goals are those of AVX-512; elsewhere the figure stands alone. */
-static void figure(char *text, size_t size, const bench_machine *m, const bench_result *r, double goal) {
+static void figure(char *text, size_t size, const bench_machine *m, const bench_result *r,
+                   double goal) {
   const int share = r->spec.verb == BENCH_DECODE;
   const double x = share ? r->bandwidth / m->update[BENCH_L3] : r->ns / r->floor_ns;
   const int n = snprintf(text, size, "%.2f %s", x, share ? "of the bandwidth" : "x floor");
   if (m->probe->isa == RD_ISA_AVX512)
-    snprintf(text + n, size - (size_t)n, " (goal %.2f, %s)", goal, (share ? x >= goal : x <= goal) ? "met" : "MISSED");
+    snprintf(text + n, size - (size_t)n, " (goal %.2f, %s)", goal,
+             (share ? x >= goal : x <= goal) ? "met" : "MISSED");
 }
 
 static int measure(demo *d, const bench_machine *machine, rd_gate_axis axis) {
@@ -45,9 +47,10 @@ static int measure(demo *d, const bench_machine *machine, rd_gate_axis axis) {
     double ns = r.ns / cases[i].tokens, loop = r.baseline_ns / cases[i].tokens;
     snprintf(name, sizeof name, "%s %s", axis == RD_PER_CHANNEL ? "KDA" : "GDN", cases[i].name);
     char against[80];
-    figure(against, sizeof against, machine, &r, axis == RD_PER_CHANNEL ? cases[i].kda : cases[i].gdn);
-    demo_note(d, name, "%5.0f ns per token and head, %s; straightforward loop %.1f times that", ns, against,
-              loop / ns);
+    figure(against, sizeof against, machine, &r,
+           axis == RD_PER_CHANNEL ? cases[i].kda : cases[i].gdn);
+    demo_note(d, name, "%5.0f ns per token and head, %s; straightforward loop %.1f times that", ns,
+              against, loop / ns);
   }
   return CLI_OK;
 }
@@ -78,9 +81,10 @@ static int bytes(demo *d, rd_gate_axis axis) {
 int demo_part4(demo *d) {
   static const rd_gate_axis axes[] = {RD_PER_CHANNEL, RD_PER_HEAD};
   bench_machine machine;
-  demo_part(d, 4,
-            "speed and bytes (for information): one thread, K=V=128, FP32 states and records,\n"
-            "  states in the third-level cache; redelta bench --quick has all goals, measured better");
+  demo_part(
+      d, 4,
+      "speed and bytes (for information): one thread, K=V=128, FP32 states and records,\n"
+      "  states in the third-level cache; redelta bench --quick has all goals, measured better");
   cli_progress("measuring", 0, 0);
   if (!bench_machine_measure(&machine, 0, SECONDS, (size_t)64 << 20)) {
     return cli_fail("demo", CLI_SYSTEM, "part 4: no memory");

@@ -279,7 +279,8 @@ static io_status complete(inputs_spec *s, int64_t *tokens, io_error *err) {
   }
   /* The defaults of T and C are no promise: lengths that need more get it. */
   if (longest > s->T && !is_given(s, "T") && !is_given(s, "S")) s->T = longest;
-  if (id == OP_COMMIT_RECURRENT_KDA_REPLAYSSM && longest > s->C && !is_given(s, "C")) s->C = longest;
+  if (id == OP_COMMIT_RECURRENT_KDA_REPLAYSSM && longest > s->C && !is_given(s, "C"))
+    s->C = longest;
   if (sum > INT32_MAX) return io_fail(err, IO_BAD, "%lld tokens are too many", (long long)sum);
   int recurrent = id == OP_FUSED_RECURRENT_KDA_REPLAYSSM || id == OP_FUSED_RECURRENT_KDA;
   if (recurrent && s->layout_qkv != RD_TND && s->length_count > 0) {

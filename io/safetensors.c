@@ -21,8 +21,8 @@ typedef struct entry {
 static io_status read_whole(json_t *value, const char *name, const char *what, int64_t *out,
                             io_error *err) {
   if (!json_is_integer(value)) {
-    return io_fail(err, IO_BAD, "tensor '%.80s': %s holds something that is not a whole number", name,
-                   what);
+    return io_fail(err, IO_BAD, "tensor '%.80s': %s holds something that is not a whole number",
+                   name, what);
   }
   *out = json_integer_value(value);
   if (*out < 0) {

@@ -59,8 +59,8 @@ io_tensor *io_file_find(const io_file *file, const char *name) {
 io_status io_checked_bytes(const char *what, const io_dtype *dtype, int32_t rank,
                            const int64_t *shape, uint64_t *bytes, io_error *err) {
   if (rank < 0 || rank > IO_MAX_RANK) {
-    return io_fail(err, IO_BAD, "tensor '%.80s': %d dimensions, at most %d are supported", what, rank,
-                   IO_MAX_RANK);
+    return io_fail(err, IO_BAD, "tensor '%.80s': %d dimensions, at most %d are supported", what,
+                   rank, IO_MAX_RANK);
   }
   uint64_t total = dtype->size;
   for (int32_t i = 0; i < rank; i++) {
@@ -140,8 +140,8 @@ io_status io_tensor_view(const io_tensor *tensor, rd_tensor *view, io_error *err
                    tensor->dtype->name);
   }
   if (tensor->rank < 1 || tensor->rank > RD_MAX_RANK) {
-    return io_fail(err, IO_BAD, "tensor '%.80s': %d dimensions, operators take 1 to %d", tensor->name,
-                   tensor->rank, RD_MAX_RANK);
+    return io_fail(err, IO_BAD, "tensor '%.80s': %d dimensions, operators take 1 to %d",
+                   tensor->name, tensor->rank, RD_MAX_RANK);
   }
   view->data = tensor->data;
   view->dtype = tensor->dtype->rd;

@@ -45,7 +45,8 @@ static int prefill(const rd_context_options *options, float *out, float *final_s
 
 int main(void) {
   static float out[2][H * T * V], final_state[2][H * K * V];
-  for (int i = 0; i < H * T * K; i++) q[i] = (float)(rand() % 100) / 400, k[i] = (float)(rand() % 100) / 400;
+  for (int i = 0; i < H * T * K; i++)
+    q[i] = (float)(rand() % 100) / 400, k[i] = (float)(rand() % 100) / 400;
   for (int i = 0; i < H * T * V; i++) v[i] = (float)(rand() % 100) / 50 - 1;
   for (int i = 0; i < H * T; i++) beta[i] = 0.5f, g[i] = -0.01f * (float)(rand() % 50);
 
@@ -57,6 +58,7 @@ int main(void) {
 
   const int same = memcmp(out[0], out[1], sizeof out[0]) == 0 &&
                    memcmp(final_state[0], final_state[1], sizeof final_state[0]) == 0;
-  printf("%d OpenMP threads and the built-in pool: %s bits\n", omp_get_max_threads(), same ? "the same" : "OTHER");
+  printf("%d OpenMP threads and the built-in pool: %s bits\n", omp_get_max_threads(),
+         same ? "the same" : "OTHER");
   return !same;
 }

@@ -76,22 +76,26 @@ int main(void) {
     draw(&draft);
     memcpy(&same, &draft, sizeof same);
     rd_activations a = views(&draft, WINDOW);
-    if (rd_verify(ctx, plan, &one, &a, &spec_slot, &records) != RD_OK) return puts(rd_last_error(ctx)), 1;
+    if (rd_verify(ctx, plan, &one, &a, &spec_slot, &records) != RD_OK)
+      return puts(rd_last_error(ctx)), 1;
 
-    int32_t accepted[1] = {rand() % (WINDOW + 1)}; /* a sampler would compare draft and target here */
+    int32_t accepted[1] = {rand() %
+                           (WINDOW + 1)}; /* a sampler would compare draft and target here */
     const rd_tensor count = rd_tensor_contiguous(accepted, RD_I32, 1, (int64_t[]){1});
-    if (rd_commit(ctx, plan, &records, &count, &spec_slot) != RD_OK) return puts(rd_last_error(ctx)), 1;
+    if (rd_commit(ctx, plan, &records, &count, &spec_slot) != RD_OK)
+      return puts(rd_last_error(ctx)), 1;
     accepted_total += accepted[0];
 
     if (accepted[0] == 0) continue;
     a = views(&same, accepted[0]);
-    if (rd_decode(ctx, plan, &one, &a, &plain_slot, NULL, NULL) != RD_OK) return puts(rd_last_error(ctx)), 1;
+    if (rd_decode(ctx, plan, &one, &a, &plain_slot, NULL, NULL) != RD_OK)
+      return puts(rd_last_error(ctx)), 1;
     if (memcmp(draft.out, same.out, (size_t)accepted[0] * H * D * sizeof(float)) != 0)
       return puts("outputs differ from plain decoding"), 1;
   }
   const int equal = memcmp(state.data, plain.data, (size_t)H * D * D * sizeof(float)) == 0;
-  printf("%d rounds, %d tokens accepted, state %s plain decoding to the bit\n", ROUNDS, accepted_total,
-         equal ? "equals" : "DIFFERS from");
+  printf("%d rounds, %d tokens accepted, state %s plain decoding to the bit\n", ROUNDS,
+         accepted_total, equal ? "equals" : "DIFFERS from");
   rd_pool_free(ctx, &state);
   rd_pool_free(ctx, &plain);
   rd_plan_destroy(plan);

@@ -64,27 +64,28 @@ typedef struct rd_problem {
   rd_layout layout;
   rd_gate gate;
   rd_gate_axis gate_axis;
-  double lower_bound;  /* RD_GATE_LOWER_BOUND: in [-5, 0] */
+  double lower_bound; /* RD_GATE_LOWER_BOUND: in [-5, 0] */
   rd_beta beta;
-  int32_t beta_times;  /* 1 or 2: multiplies beta (after the sigmoid) */
+  int32_t beta_times; /* 1 or 2: multiplies beta (after the sigmoid) */
   rd_qk_norm qk_norm;
-  double l2_eps;       /* >= 0, inside the root, on the sum */
+  double l2_eps;         /* >= 0, inside the root, on the sum */
   int32_t scale_default; /* 1: scale = K^-1/2 and `scale` is ignored */
   double scale;
   rd_head_map head_map;
   rd_numerics numerics;
-  int64_t Hk, Hv, K, V;  /* 1 <= Hk <= Hv, Hv % Hk == 0; 1 <= K, V <= 512 */
-  int64_t max_batch;     /* largest B of any execution, >= 0 */
-  int64_t max_tokens;    /* longest sequence of any execution, >= 0 */
-  rd_dtype qkv_dtype;    /* q, k, v: f32, f16, bf16 */
-  rd_dtype gate_dtype;   /* g: f32, f16, bf16 (ignored for RD_GATE_NONE) */
-  rd_dtype beta_dtype;   /* f32, f16, bf16 */
-  rd_dtype out_dtype;    /* f32, f16, bf16 */
+  int64_t Hk, Hv, K, V; /* 1 <= Hk <= Hv, Hv % Hk == 0; 1 <= K, V <= 512 */
+  int64_t max_batch;    /* largest B of any execution, >= 0 */
+  int64_t max_tokens;   /* longest sequence of any execution, >= 0 */
+  rd_dtype qkv_dtype;   /* q, k, v: f32, f16, bf16 */
+  rd_dtype gate_dtype;  /* g: f32, f16, bf16 (ignored for RD_GATE_NONE) */
+  rd_dtype beta_dtype;  /* f32, f16, bf16 */
+  rd_dtype out_dtype;   /* f32, f16, bf16 */
   rd_state_layout state_layout;
   rd_dtype state_dtype;  /* f32; f16 and bf16 are widened on read, rounded once on write */
   rd_dtype record_dtype; /* u and k of records: f32 or f16 */
   rd_dtype decay_dtype;  /* decay of records: f32 or f16 */
-  int32_t pad_slot;      /* slot index that marks a pad row, default -1; outside every pool (RD_E_SLOT_RANGE) */
+  int32_t
+      pad_slot; /* slot index that marks a pad row, default -1; outside every pool (RD_E_SLOT_RANGE) */
 } rd_problem;
 
 /* Defaults: padded, gate LOG per channel, lower_bound -5, beta VALUE times 1, q,k as is, eps 1e-6,
@@ -108,7 +109,7 @@ RD_API void rd_plan_destroy(rd_plan *plan);
 
 typedef struct rd_plan_info {
   size_t struct_size;
-  size_t scratch_bytes;    /* arena bytes the largest verb needs with the plan's threads */
+  size_t scratch_bytes; /* arena bytes the largest verb needs with the plan's threads */
   int32_t threads;
   int64_t row_block;       /* rows of one work item at max_batch: V, 128, 64 or 32 */
   int64_t work_items;      /* at max_batch */
@@ -191,7 +192,8 @@ typedef struct rd_records {
  *   final   (pool absent: not written); a pad slot here = that sequence's state is dropped.
  * A sequence whose slot is the pad slot in a pool it shares for both is a pad row: zero output. */
 RD_API rd_status rd_prefill(rd_context *ctx, const rd_plan *plan, const rd_sequences *seq,
-                            const rd_activations *act, const rd_slots *initial, const rd_slots *final);
+                            const rd_activations *act, const rd_slots *initial,
+                            const rd_slots *final);
 
 /* One or more tokens per sequence, state updated in place (read slot = write slot unless `write`
  * is given: then the state is read from `state` and written to `write`, which is the same pool view or
@@ -209,7 +211,8 @@ RD_API rd_status rd_decode(rd_context *ctx, const rd_plan *plan, const rd_sequen
  * Every length <= C (RD_E_CAPACITY). Record rows past a length keep their bytes; pad rows get length
  * 0. Overwrites `records` whatever their state (a consumed one may be used again). */
 RD_API rd_status rd_verify(rd_context *ctx, const rd_plan *plan, const rd_sequences *seq,
-                           const rd_activations *act, const rd_slots *checkpoint, rd_records *records);
+                           const rd_activations *act, const rd_slots *checkpoint,
+                           rd_records *records);
 
 /* S <- S diag(decay) + u k' for the first accepted[b] records of each sequence, in place. accepted
  * [B] i32, each in [0, lengths[b]] (RD_E_ACCEPTED); 0 leaves the state's bytes alone. Marks the
@@ -221,7 +224,8 @@ RD_API rd_status rd_commit(rd_context *ctx, const rd_plan *plan, rd_records *rec
  * slot is RD_E_SLOT_DUPLICATE); `from` untouched, records not consumed (and may already be). accepted 0
  * copies the state's bytes; a pad slot on either side skips the sequence. */
 RD_API rd_status rd_materialize(rd_context *ctx, const rd_plan *plan, const rd_records *records,
-                                const rd_tensor *accepted, const rd_slots *from, const rd_slots *to);
+                                const rd_tensor *accepted, const rd_slots *from,
+                                const rd_slots *to);
 
 /* commit(previous, accepted) followed by verify into `next`, in one pass over the states: the same
  * bits as the two calls. previous and next may not share memory (RD_E_ALIAS). */

@@ -153,9 +153,8 @@ typedef struct rd_npu_launch {
 
 typedef enum rd_npu_mode {
   RD_NPU_CHECKED = 0, /* values and every check */
-  RD_NPU_VALUES =
-      1, /* values; only checks that keep the model itself safe (bounds, capacity, hang) */
-  RD_NPU_ORDER = 2 /* every check, no arithmetic: outputs keep their bytes */
+  RD_NPU_VALUES = 1,  /* values; only what keeps the model itself safe (bounds, hang) */
+  RD_NPU_ORDER = 2    /* every check, no arithmetic: outputs keep their bytes */
 } rd_npu_mode;
 
 /* EAGER: every pipe runs as soon as it can (= program order).  LAZY: a pipe runs only when

@@ -44,7 +44,8 @@ typedef struct rd_chunk_gated_delta_rule_params {
   rd_numerics numerics; /* default RD_EXACT */
 } rd_chunk_gated_delta_rule_params;
 RD_API void rd_chunk_gated_delta_rule_init(rd_chunk_gated_delta_rule_params *params);
-RD_API rd_status rd_chunk_gated_delta_rule(rd_context *ctx, const rd_chunk_gated_delta_rule_params *params);
+RD_API rd_status rd_chunk_gated_delta_rule(rd_context *ctx,
+                                           const rd_chunk_gated_delta_rule_params *params);
 
 /* ---- fused_recurrent_kda_replayssm: KDA verify --------------------------------------------------
  * k,q l2-normalised; a = exp(lower_bound sigmoid(exp(A_log)(g + dt_bias))); beta = sigmoid(logit);
@@ -67,16 +68,16 @@ typedef struct rd_fused_recurrent_kda_replayssm_params {
   int32_t has_scale; /* 0: None, scale = 128^-1/2 (default) */
   double scale;
   rd_tensor A_log, dt_bias;
-  double lower_bound;        /* default -5.0, in [-5, 0]: RD_E_LOWER_BOUND */
-  rd_layout_qkv layout_qkv;  /* default RD_BSND */
+  double lower_bound;       /* default -5.0, in [-5, 0]: RD_E_LOWER_BOUND */
+  rd_layout_qkv layout_qkv; /* default RD_BSND */
   rd_tensor replay_u, replay_k, replay_decay, cu_seqlens;
   int32_t block_num;
   rd_tensor out;
-  rd_numerics numerics;      /* default RD_EXACT */
+  rd_numerics numerics; /* default RD_EXACT */
 } rd_fused_recurrent_kda_replayssm_params;
 RD_API void rd_fused_recurrent_kda_replayssm_init(rd_fused_recurrent_kda_replayssm_params *params);
-RD_API rd_status rd_fused_recurrent_kda_replayssm(rd_context *ctx,
-                                                  const rd_fused_recurrent_kda_replayssm_params *params);
+RD_API rd_status rd_fused_recurrent_kda_replayssm(
+    rd_context *ctx, const rd_fused_recurrent_kda_replayssm_params *params);
 
 /* ---- commit_recurrent_kda_replayssm -------------------------------------------------------------
  * recurrent_state[b] <- S diag(decay_i) + u_i k_i' for i < num_accepted_tokens[b], in token order, in
@@ -87,9 +88,10 @@ typedef struct rd_commit_recurrent_kda_replayssm_params {
   rd_tensor recurrent_state, replay_u, replay_k, replay_decay, num_accepted_tokens;
   int32_t block_num;
 } rd_commit_recurrent_kda_replayssm_params;
-RD_API void rd_commit_recurrent_kda_replayssm_init(rd_commit_recurrent_kda_replayssm_params *params);
-RD_API rd_status rd_commit_recurrent_kda_replayssm(rd_context *ctx,
-                                                   const rd_commit_recurrent_kda_replayssm_params *params);
+RD_API void
+rd_commit_recurrent_kda_replayssm_init(rd_commit_recurrent_kda_replayssm_params *params);
+RD_API rd_status rd_commit_recurrent_kda_replayssm(
+    rd_context *ctx, const rd_commit_recurrent_kda_replayssm_params *params);
 
 /* ---- flash_kda_metadata -------------------------------------------------------------------------
  * An opaque schedule for flash_kda: reads shapes and lengths only (q, v, initial_state may have null
@@ -105,8 +107,8 @@ typedef struct rd_flash_kda_metadata_params {
   rd_tensor metadata;
 } rd_flash_kda_metadata_params;
 RD_API void rd_flash_kda_metadata_init(rd_flash_kda_metadata_params *params);
-RD_API rd_status rd_flash_kda_metadata_size(rd_context *ctx, const rd_flash_kda_metadata_params *params,
-                                            int64_t *n);
+RD_API rd_status rd_flash_kda_metadata_size(rd_context *ctx,
+                                            const rd_flash_kda_metadata_params *params, int64_t *n);
 RD_API rd_status rd_flash_kda_metadata(rd_context *ctx, const rd_flash_kda_metadata_params *params);
 
 /* ---- flash_kda: KDA prefill ---------------------------------------------------------------------
@@ -130,7 +132,7 @@ typedef struct rd_flash_kda_params {
   rd_layout_qkv layout_qkv; /* default RD_BNSD */
   rd_tensor metadata;
   rd_tensor out, final_state;
-  rd_numerics numerics;     /* default RD_EXACT */
+  rd_numerics numerics; /* default RD_EXACT */
 } rd_flash_kda_params;
 RD_API void rd_flash_kda_init(rd_flash_kda_params *params);
 RD_API rd_status rd_flash_kda(rd_context *ctx, const rd_flash_kda_params *params);
@@ -158,7 +160,8 @@ typedef struct rd_fused_recurrent_kda_params {
   rd_tensor out;
 } rd_fused_recurrent_kda_params;
 RD_API void rd_fused_recurrent_kda_init(rd_fused_recurrent_kda_params *params);
-RD_API rd_status rd_fused_recurrent_kda(rd_context *ctx, const rd_fused_recurrent_kda_params *params);
+RD_API rd_status rd_fused_recurrent_kda(rd_context *ctx,
+                                        const rd_fused_recurrent_kda_params *params);
 
 #ifdef __cplusplus
 }

@@ -26,40 +26,40 @@ extern "C" {
  * then names the parameter, what was expected and what came. */
 typedef enum rd_status {
   RD_OK = 0,
-  RD_E_NULL = 1,           /* a required pointer or tensor is missing                             */
-  RD_E_STRUCT_SIZE = 2,    /* struct_size of a parameter struct is not one this library knows     */
-  RD_E_ENUM = 3,           /* an enumeration or flag has no such value                            */
-  RD_E_DTYPE = 4,          /* element type not accepted for this tensor                           */
-  RD_E_RANK = 5,           /* wrong number of dimensions                                          */
-  RD_E_SHAPE = 6,          /* a dimension is out of range or disagrees with another tensor        */
-  RD_E_HEADS = 7,          /* Hv is not a multiple of Hk, or a head count is out of range         */
-  RD_E_STRIDE = 8,         /* negative, innermost not 1, data misaligned, or an output that overlaps itself */
-  RD_E_ALIAS = 9,          /* an output shares bytes with another tensor                          */
-  RD_E_SCALE = 10,         /* scale is not finite (also after rounding to f32)                    */
-  RD_E_LOWER_BOUND = 11,   /* lower_bound outside [-5, 0]                                         */
-  RD_E_EPS = 12,           /* l2 epsilon negative or not finite                                   */
-  RD_E_CU_START = 13,      /* cu_seqlens does not start at 0                                      */
-  RD_E_CU_ORDER = 14,      /* cu_seqlens decreases (or does not rise where it must)               */
-  RD_E_CU_END = 15,        /* cu_seqlens ends outside the token dimension                         */
-  RD_E_LENGTH = 16,        /* a sequence length is negative, zero where forbidden, or too long    */
-  RD_E_CAPACITY = 17,      /* more tokens than the records' capacity C                            */
-  RD_E_SLOT_RANGE = 18,    /* a slot index is outside the pool                                    */
-  RD_E_SLOT_DUPLICATE = 19,/* a slot is written twice, or written by one sequence and read by another */
-  RD_E_ACCEPTED = 20,      /* an accepted count is outside [0, length]                            */
-  RD_E_BLOCK_NUM = 21,     /* block_num is none of the allowed values                             */
-  RD_E_RECORDS = 22,       /* records do not belong to this problem (kind, sizes, types)          */
-  RD_E_CONSUMED = 23,      /* records were already committed                                      */
-  RD_E_PRESENCE = 24,      /* a tensor is given that must be absent here, or two exclude each other */
-  RD_E_METADATA = 25,      /* metadata is damaged or was made for another call                    */
-  RD_E_OVERFLOW = 26,      /* a size does not fit 64 bits                                         */
-  RD_E_NOMEM = 27,         /* the allocator returned NULL                                         */
-  RD_E_BUSY = 28,          /* the context is inside another call                                  */
-  RD_E_ARITHMETIC = 29,    /* known-answer check failed: this build or machine rounds differently */
-  RD_E_EXECUTOR = 30,      /* the executor reported failure; outputs are undefined (only this one) */
-  RD_E_ISA = 31,           /* the CPU mask leaves no kernel, or names an ISA this machine lacks   */
-  RD_E_PLAN = 32,          /* plan was made for another problem or smaller maximum shapes         */
-  RD_E_BUFFER = 33,        /* a serialised buffer is too small, damaged or of another version     */
-  RD_E_SYSTEM = 34         /* the operating system refused (threads)                              */
+  RD_E_NULL = 1,         /* a required pointer or tensor is missing */
+  RD_E_STRUCT_SIZE = 2,  /* struct_size of a parameter struct is not one this library knows */
+  RD_E_ENUM = 3,         /* an enumeration or flag has no such value */
+  RD_E_DTYPE = 4,        /* element type not accepted for this tensor */
+  RD_E_RANK = 5,         /* wrong number of dimensions */
+  RD_E_SHAPE = 6,        /* a dimension is out of range or disagrees with another tensor */
+  RD_E_HEADS = 7,        /* Hv is not a multiple of Hk, or a head count is out of range */
+  RD_E_STRIDE = 8,       /* negative, innermost not 1, misaligned data, self-overlapping output */
+  RD_E_ALIAS = 9,        /* an output shares bytes with another tensor */
+  RD_E_SCALE = 10,       /* scale is not finite (also after rounding to f32) */
+  RD_E_LOWER_BOUND = 11, /* lower_bound outside [-5, 0] */
+  RD_E_EPS = 12,         /* l2 epsilon negative or not finite */
+  RD_E_CU_START = 13,    /* cu_seqlens does not start at 0 */
+  RD_E_CU_ORDER = 14,    /* cu_seqlens decreases (or does not rise where it must) */
+  RD_E_CU_END = 15,      /* cu_seqlens ends outside the token dimension */
+  RD_E_LENGTH = 16,      /* a sequence length is negative, zero where forbidden, or too long */
+  RD_E_CAPACITY = 17,    /* more tokens than the records' capacity C */
+  RD_E_SLOT_RANGE = 18,  /* a slot index is outside the pool */
+  RD_E_SLOT_DUPLICATE = 19, /* a slot written twice, or read by another sequence */
+  RD_E_ACCEPTED = 20,       /* an accepted count is outside [0, length] */
+  RD_E_BLOCK_NUM = 21,      /* block_num is none of the allowed values */
+  RD_E_RECORDS = 22,        /* records do not belong to this problem (kind, sizes, types) */
+  RD_E_CONSUMED = 23,       /* records were already committed */
+  RD_E_PRESENCE = 24,   /* a tensor is given that must be absent here, or two exclude each other */
+  RD_E_METADATA = 25,   /* metadata is damaged or was made for another call */
+  RD_E_OVERFLOW = 26,   /* a size does not fit 64 bits */
+  RD_E_NOMEM = 27,      /* the allocator returned NULL */
+  RD_E_BUSY = 28,       /* the context is inside another call */
+  RD_E_ARITHMETIC = 29, /* known-answer check failed: this build or machine rounds differently */
+  RD_E_EXECUTOR = 30,   /* the executor reported failure; outputs are undefined (only this one) */
+  RD_E_ISA = 31,        /* the CPU mask leaves no kernel, or names an ISA this machine lacks */
+  RD_E_PLAN = 32,       /* plan was made for another problem or smaller maximum shapes */
+  RD_E_BUFFER = 33,     /* a serialised buffer is too small, damaged or of another version */
+  RD_E_SYSTEM = 34      /* the operating system refused (threads) */
 } rd_status;
 
 /* A short English name of a status ("RD_E_DTYPE"); "RD_E_?" for an unknown one. Never NULL. */
@@ -95,7 +95,8 @@ typedef struct rd_tensor {
 
 /* A contiguous view: strides from shape, last dimension fastest. rank 1..RD_MAX_RANK.
  * Returns an absent tensor when rank is out of range. Shapes are checked by the call that uses it. */
-RD_API rd_tensor rd_tensor_contiguous(void *data, rd_dtype dtype, int32_t rank, const int64_t *shape);
+RD_API rd_tensor rd_tensor_contiguous(void *data, rd_dtype dtype, int32_t rank,
+                                      const int64_t *shape);
 
 #ifdef __cplusplus
 }

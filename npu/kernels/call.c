@@ -25,10 +25,13 @@ size_t rd_npu_type_bytes(rd_npu_type type) {
   switch (type) {
   case RD_NPU_F16:
   case RD_NPU_BF16:
-  case RD_NPU_S16: return 2;
+  case RD_NPU_S16:
+    return 2;
   case RD_NPU_F32:
-  case RD_NPU_S32: return 4;
-  case RD_NPU_S64: return 8;
+  case RD_NPU_S32:
+    return 4;
+  case RD_NPU_S64:
+    return 8;
   }
   return 0;
 }
@@ -103,12 +106,24 @@ double rd_npu_named_value(const rd_npu_named *tensor, int64_t index) {
   int32_t s32;
   int64_t s64;
   switch (tensor->type) {
-  case RD_NPU_F16: memcpy(&h, p, 2); return rd_npu_f16_to(h);
-  case RD_NPU_BF16: memcpy(&h, p, 2); return rd_npu_bf16_to(h);
-  case RD_NPU_F32: memcpy(&f, p, 4); return (double)f;
-  case RD_NPU_S16: memcpy(&s16, p, 2); return s16;
-  case RD_NPU_S32: memcpy(&s32, p, 4); return s32;
-  case RD_NPU_S64: memcpy(&s64, p, 8); return (double)s64;
+  case RD_NPU_F16:
+    memcpy(&h, p, 2);
+    return rd_npu_f16_to(h);
+  case RD_NPU_BF16:
+    memcpy(&h, p, 2);
+    return rd_npu_bf16_to(h);
+  case RD_NPU_F32:
+    memcpy(&f, p, 4);
+    return (double)f;
+  case RD_NPU_S16:
+    memcpy(&s16, p, 2);
+    return s16;
+  case RD_NPU_S32:
+    memcpy(&s32, p, 4);
+    return s32;
+  case RD_NPU_S64:
+    memcpy(&s64, p, 8);
+    return (double)s64;
   }
   return 0;
 }
@@ -121,12 +136,24 @@ void rd_npu_named_store(rd_npu_named *tensor, int64_t index, double value) {
   int32_t s32;
   int64_t s64;
   switch (tensor->type) {
-  case RD_NPU_F16: h = rd_npu_f16_from(value), memcpy(p, &h, 2); break;
-  case RD_NPU_BF16: h = rd_npu_bf16_from(value), memcpy(p, &h, 2); break;
-  case RD_NPU_F32: f = (float)value, memcpy(p, &f, 4); break;
-  case RD_NPU_S16: s16 = (int16_t)value, memcpy(p, &s16, 2); break;
-  case RD_NPU_S32: s32 = (int32_t)value, memcpy(p, &s32, 4); break;
-  case RD_NPU_S64: s64 = (int64_t)value, memcpy(p, &s64, 8); break;
+  case RD_NPU_F16:
+    h = rd_npu_f16_from(value), memcpy(p, &h, 2);
+    break;
+  case RD_NPU_BF16:
+    h = rd_npu_bf16_from(value), memcpy(p, &h, 2);
+    break;
+  case RD_NPU_F32:
+    f = (float)value, memcpy(p, &f, 4);
+    break;
+  case RD_NPU_S16:
+    s16 = (int16_t)value, memcpy(p, &s16, 2);
+    break;
+  case RD_NPU_S32:
+    s32 = (int32_t)value, memcpy(p, &s32, 4);
+    break;
+  case RD_NPU_S64:
+    s64 = (int64_t)value, memcpy(p, &s64, 8);
+    break;
   }
 }
 

@@ -12,7 +12,7 @@
 
 #define RD_NPU_CALL_TENSORS 24
 #define RD_NPU_CALL_SCALARS 12
-#define RD_NPU_CALL_RANK 6
+#define RD_NPU_CALL_RANK    6
 
 /* A named tensor of a call, contiguous, row major. */
 typedef struct rd_npu_named {
@@ -20,9 +20,9 @@ typedef struct rd_npu_named {
   rd_npu_type type;
   uint32_t rank;
   int64_t shape[RD_NPU_CALL_RANK];
-  void *data;   /* host memory, 64-byte aligned when allocated by the call */
-  bool owned;   /* freed with the call */
-  bool output;  /* written to OUT by `redelta npu run` */
+  void *data;  /* host memory, 64-byte aligned when allocated by the call */
+  bool owned;  /* freed with the call */
+  bool output; /* written to OUT by `redelta npu run` */
 } rd_npu_named;
 
 typedef struct rd_npu_setting { /* --scale 0.5, --layout-qkv TND: name without dashes, '-' -> '_' */
@@ -43,7 +43,7 @@ typedef struct rd_npu_call {
   /* filled by prepare() */
   rd_npu_launch launch;
   rd_npu_tensor gm[RD_NPU_CALL_TENSORS];
-  void *args; /* freed with the call */
+  void *args;      /* freed with the call */
   char error[256]; /* names the tensor or setting, what was expected, what came */
 } rd_npu_call;
 
@@ -63,8 +63,8 @@ typedef struct rd_npu_limit { /* per output: what `run --oracle` and the tests d
 typedef struct rd_npu_kernel_desc {
   const char *name; /* the operator's name */
   const char *summary;
-  rd_npu_arch arch; /* the only architecture it runs on */
-  const rd_npu_preset *presets; /* [0] = what race and mutate use; ends with {NULL, NULL} */
+  rd_npu_arch arch;                   /* the only architecture it runs on */
+  const rd_npu_preset *presets;       /* [0] = what race and mutate use; ends with {NULL, NULL} */
   const char *const *mutation_shapes; /* shapes of the mutation set, NULL-terminated */
   /* Fill tensors and settings of an empty call for this shape text (keys in the operator's letters;
    * missing keys take the default preset's values).  Deterministic in call->seed. */
@@ -100,7 +100,8 @@ int64_t rd_npu_named_count(const rd_npu_named *tensor);
 uint64_t rd_npu_named_bytes(const rd_npu_named *tensor);
 /* Element as double, any type. */
 double rd_npu_named_value(const rd_npu_named *tensor, int64_t index);
-void rd_npu_named_store(rd_npu_named *tensor, int64_t index, double value); /* one rounding, nearest even */
+void rd_npu_named_store(rd_npu_named *tensor, int64_t index,
+                        double value); /* one rounding, nearest even */
 bool rd_npu_call_set(rd_npu_call *call, const char *name, const char *value);
 const char *rd_npu_call_setting(const rd_npu_call *call, const char *name); /* NULL when absent */
 /* Formats call->error and returns RD_NPU_BAD_INPUT. */

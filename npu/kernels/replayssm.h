@@ -17,9 +17,9 @@ enum replay_layout { REPLAY_BSND = 0, REPLAY_BNSD = 1, REPLAY_TND = 2 };
 typedef struct replay_args {
   uint32_t layout;
   uint32_t B, N, C;
-  uint32_t S;      /* tokens of a padded sequence, or all tokens (TND) */
-  uint32_t rows;   /* rows of one work item: 128, 64 or 32 */
-  uint32_t slice;  /* tokens per slice, 1..8 */
+  uint32_t S;     /* tokens of a padded sequence, or all tokens (TND) */
+  uint32_t rows;  /* rows of one work item: 128, 64 or 32 */
+  uint32_t slice; /* tokens per slice, 1..8 */
   float scale, lower_bound;
   /* GM tensor numbers */
   uint32_t mixedqkv, state, beta, g, A_log, dt_bias, u, k, decay, cu, accepted, out;
@@ -36,14 +36,15 @@ typedef struct replay_cursor {
   uint32_t start;     /* TND: first token of the sequence */
   uint32_t length;    /* tokens to process for this sequence */
   uint32_t t0, tokens;
-  uint32_t step;      /* slices so far: parity picks the operand buffers */
-  uint32_t ordinal;   /* items so far: parity picks the state buffer */
+  uint32_t step;    /* slices so far: parity picks the operand buffers */
+  uint32_t ordinal; /* items so far: parity picks the state buffer */
 } replay_cursor;
 
 /* Reads the length of sequence b (and its first token) with the scalar unit. */
 typedef void replay_length(rd_npu_core *c, replay_cursor *at);
 
-bool rdn_replay_first(rd_npu_core *c, replay_cursor *at, const replay_args *a, replay_length *length);
+bool rdn_replay_first(rd_npu_core *c, replay_cursor *at, const replay_args *a,
+                      replay_length *length);
 bool rdn_replay_next(rd_npu_core *c, replay_cursor *at, replay_length *length);
 
 /* The recorded values of one head stand N*128 elements apart from token to token. */
@@ -61,7 +62,9 @@ rd_npu_status rdn_replay_commit_prepare(rd_npu_call *call);
 void rdn_replay_plan(const rd_npu_call *call, rd_npu_text_sink *sink, void *user);
 rd_npu_status rdn_replay_verify_generate(rd_npu_call *call, const char *shape);
 rd_npu_status rdn_replay_commit_generate(rd_npu_call *call, const char *shape);
-rd_npu_status rdn_replay_verify_oracle(const rd_npu_call *call, const char *output, double *expected);
-rd_npu_status rdn_replay_commit_oracle(const rd_npu_call *call, const char *output, double *expected);
+rd_npu_status rdn_replay_verify_oracle(const rd_npu_call *call, const char *output,
+                                       double *expected);
+rd_npu_status rdn_replay_commit_oracle(const rd_npu_call *call, const char *output,
+                                       double *expected);
 
 #endif

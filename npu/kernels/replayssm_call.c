@@ -12,12 +12,14 @@ static rd_npu_status expect(rd_npu_call *call, const char *name, rd_npu_type typ
   const rd_npu_named *t = rd_npu_call_input(call, name);
   if (!t) return rd_npu_call_fail(call, "%s: missing", name);
   if (t->type != type)
-    return rd_npu_call_fail(call, "%s: expected %s, got %s", name, rd_npu_type_name(type), rd_npu_type_name(t->type));
-  if (t->rank != rank) return rd_npu_call_fail(call, "%s: expected rank %u, got %u", name, rank, t->rank);
+    return rd_npu_call_fail(call, "%s: expected %s, got %s", name, rd_npu_type_name(type),
+                            rd_npu_type_name(t->type));
+  if (t->rank != rank)
+    return rd_npu_call_fail(call, "%s: expected rank %u, got %u", name, rank, t->rank);
   for (uint32_t i = 0; i < rank; i++)
     if (shape[i] >= 0 && t->shape[i] != shape[i])
-      return rd_npu_call_fail(call, "%s: expected dimension %u to be %" PRId64 ", got %" PRId64, name, i, shape[i],
-                              t->shape[i]);
+      return rd_npu_call_fail(call, "%s: expected dimension %u to be %" PRId64 ", got %" PRId64,
+                              name, i, shape[i], t->shape[i]);
   *out = t;
   return RD_NPU_OK;
 }
@@ -28,7 +30,8 @@ static rd_npu_status number(rd_npu_call *call, const char *name, double fallback
   if (!text || strcmp(text, "None") == 0) return RD_NPU_OK;
   char *end;
   *value = strtod(text, &end);
-  if (end == text || *end) return rd_npu_call_fail(call, "%s: expected a number, got '%s'", name, text);
+  if (end == text || *end)
+    return rd_npu_call_fail(call, "%s: expected a number, got '%s'", name, text);
   return RD_NPU_OK;
 }
 
@@ -41,12 +44,14 @@ static rd_npu_status launch_size(rd_npu_call *call, uint32_t cores, uint32_t *bl
   for (int i = 0; i < 4; i++) {
     if (wanted == 0 ? sizes[i] > cores : wanted != (double)sizes[i]) continue;
     if (sizes[i] > cores)
-      return rd_npu_call_fail(call, "block_num: %u exceeds the modelled device's %u AI cores", sizes[i], cores);
+      return rd_npu_call_fail(call, "block_num: %u exceeds the modelled device's %u AI cores",
+                              sizes[i], cores);
     *block_num = sizes[i];
     return RD_NPU_OK;
   }
   if (wanted == 0)
-    return rd_npu_call_fail(call, "block_num: None needs a device of at least 8 AI cores, got %u", cores);
+    return rd_npu_call_fail(call, "block_num: None needs a device of at least 8 AI cores, got %u",
+                            cores);
   return rd_npu_call_fail(call, "block_num: expected None, 8, 24, 28 or 32, got %g", wanted);
 }
 
@@ -65,7 +70,8 @@ static rd_npu_status split(rd_npu_call *call, replay_args *a, uint32_t block_num
   return RD_NPU_OK;
 }
 
-static rd_npu_status finish(rd_npu_call *call, const replay_args *a, rd_npu_kernel *kernel, uint32_t block_num) {
+static rd_npu_status finish(rd_npu_call *call, const replay_args *a, rd_npu_kernel *kernel,
+                            uint32_t block_num) {
   const rd_npu_arch_info *arch = rd_npu_arch_get(RD_NPU_950);
   replay_args *copy = malloc(sizeof *copy);
   if (!copy) return RD_NPU_NO_MEMORY;
@@ -83,14 +89,18 @@ static rd_npu_status finish(rd_npu_call *call, const replay_args *a, rd_npu_kern
 
 static rd_npu_status start(rd_npu_call *call, uint32_t *block_num) {
   if (call->arch != RD_NPU_950)
-    return rd_npu_call_fail(call, "arch: this kernel runs on 950, got %s", rd_npu_arch_get(call->arch)->name);
-  return launch_size(call, call->cores ? call->cores : rd_npu_arch_get(RD_NPU_950)->cores, block_num);
+    return rd_npu_call_fail(call, "arch: this kernel runs on 950, got %s",
+                            rd_npu_arch_get(call->arch)->name);
+  return launch_size(call, call->cores ? call->cores : rd_npu_arch_get(RD_NPU_950)->cores,
+                     block_num);
 }
 
 static rd_npu_status heads(rd_npu_call *call, const char *name, int64_t B, int64_t N) {
-  if (B < 1 || B > 65536) return rd_npu_call_fail(call, "%s: expected B from 1 to 65536, got %" PRId64, name, B);
+  if (B < 1 || B > 65536)
+    return rd_npu_call_fail(call, "%s: expected B from 1 to 65536, got %" PRId64, name, B);
   if (N < 1 || N > REPLAY_HEADS)
-    return rd_npu_call_fail(call, "%s: expected 1 to %d heads, got %" PRId64, name, REPLAY_HEADS, N);
+    return rd_npu_call_fail(call, "%s: expected 1 to %d heads, got %" PRId64, name, REPLAY_HEADS,
+                            N);
   return RD_NPU_OK;
 }
 
@@ -103,7 +113,8 @@ static rd_npu_status records(rd_npu_call *call, replay_args *a, rd_npu_access_mo
   if (!s) s = expect(call, "replay_k", RD_NPU_F16, 4, shape, &k);
   if (!s) s = expect(call, "replay_decay", RD_NPU_F32, 4, shape, &decay);
   if (s) return s;
-  if (shape[1] > 1 << 20) return rd_npu_call_fail(call, "replay_u: capacity %" PRId64 " is too large", shape[1]);
+  if (shape[1] > 1 << 20)
+    return rd_npu_call_fail(call, "replay_u: capacity %" PRId64 " is too large", shape[1]);
   a->C = (uint32_t)shape[1];
   a->u = rd_npu_call_gm(call, u, mode);
   a->k = rd_npu_call_gm(call, k, mode);
@@ -127,21 +138,25 @@ static rd_npu_status sequences(rd_npu_call *call, replay_args *a, uint32_t *long
   const rd_npu_named *cu = rd_npu_call_input(call, "cu_seqlens");
   *longest = a->S;
   if (a->layout != REPLAY_TND)
-    return cu ? rd_npu_call_fail(call, "cu_seqlens: must be absent unless layout_qkv is TND") : RD_NPU_OK;
+    return cu ? rd_npu_call_fail(call, "cu_seqlens: must be absent unless layout_qkv is TND")
+              : RD_NPU_OK;
   rd_npu_status s = expect(call, "cu_seqlens", RD_NPU_S32, 1, (int64_t[]){-1}, &cu);
   if (!s) s = heads(call, "cu_seqlens", cu->shape[0] - 1, a->N);
   if (s) return s;
   a->B = (uint32_t)cu->shape[0] - 1;
   const int32_t *at = cu->data;
   *longest = 0;
-  if (at[0] != 0) return rd_npu_call_fail(call, "cu_seqlens: expected to start at 0, got %d", at[0]);
+  if (at[0] != 0)
+    return rd_npu_call_fail(call, "cu_seqlens: expected to start at 0, got %d", at[0]);
   for (uint32_t b = 0; b < a->B; b++) {
     if (at[b + 1] <= at[b])
-      return rd_npu_call_fail(call, "cu_seqlens: entry %u is %d, expected more than %d", b + 1, at[b + 1], at[b]);
+      return rd_npu_call_fail(call, "cu_seqlens: entry %u is %d, expected more than %d", b + 1,
+                              at[b + 1], at[b]);
     if ((uint32_t)(at[b + 1] - at[b]) > *longest) *longest = (uint32_t)(at[b + 1] - at[b]);
   }
   if ((uint32_t)at[a->B] != a->S)
-    return rd_npu_call_fail(call, "cu_seqlens: expected to end at %u tokens, got %d", a->S, at[a->B]);
+    return rd_npu_call_fail(call, "cu_seqlens: expected to end at %u tokens, got %d", a->S,
+                            at[a->B]);
   a->cu = rd_npu_call_gm(call, cu, RD_NPU_IN);
   return RD_NPU_OK;
 }
@@ -155,14 +170,24 @@ static rd_npu_status activations(rd_npu_call *call, replay_args *a, const rd_npu
   any[rank - 1] = REPLAY_DIM;
   rd_npu_status s = expect(call, "g", RD_NPU_BF16, rank, any, &g);
   if (s) return s;
-  const int64_t B = tnd ? 1 : g->shape[0], N = g->shape[bnsd ? 1 : rank - 2], S = g->shape[tnd ? 0 : bnsd ? 2 : 1];
+  const int64_t B = tnd ? 1 : g->shape[0], N = g->shape[bnsd ? 1 : rank - 2],
+                S = g->shape[tnd    ? 0
+                             : bnsd ? 2
+                                    : 1];
   s = heads(call, "g", B, N);
   if (s) return s;
-  if (S < 1 || S > 1 << 24) return rd_npu_call_fail(call, "g: expected at least one token, got %" PRId64, S);
+  if (S < 1 || S > 1 << 24)
+    return rd_npu_call_fail(call, "g: expected at least one token, got %" PRId64, S);
   a->B = (uint32_t)B, a->N = (uint32_t)N, a->S = (uint32_t)S;
   const int64_t mixed_tnd[2] = {S, 3 * N * REPLAY_DIM}, mixed_bsnd[3] = {B, S, 3 * N * REPLAY_DIM};
   const int64_t mixed_bnsd[4] = {B, 3 * N, S, REPLAY_DIM};
-  s = expect(call, "mixedqkv", RD_NPU_BF16, tnd ? 2 : bnsd ? 4 : 3, tnd ? mixed_tnd : bnsd ? mixed_bnsd : mixed_bsnd,
+  s = expect(call, "mixedqkv", RD_NPU_BF16,
+             tnd    ? 2
+             : bnsd ? 4
+                    : 3,
+             tnd    ? mixed_tnd
+             : bnsd ? mixed_bnsd
+                    : mixed_bsnd,
              &mixed);
   int64_t logits[4];
   memcpy(logits, g->shape, sizeof logits);
@@ -181,8 +206,10 @@ static rd_npu_status scalars(rd_npu_call *call, replay_args *a) {
   rd_npu_status s = number(call, "scale", 1.0 / sqrt((double)REPLAY_DIM), &scale);
   if (!s) s = number(call, "lower_bound", -5.0, &lb);
   if (s) return s;
-  if (!isfinite((float)scale)) return rd_npu_call_fail(call, "scale: expected a finite number, got %g", scale);
-  if (!(lb >= -5.0 && lb <= 0.0)) return rd_npu_call_fail(call, "lower_bound: expected [-5, 0], got %g", lb);
+  if (!isfinite((float)scale))
+    return rd_npu_call_fail(call, "scale: expected a finite number, got %g", scale);
+  if (!(lb >= -5.0 && lb <= 0.0))
+    return rd_npu_call_fail(call, "lower_bound: expected [-5, 0], got %g", lb);
   a->scale = (float)scale;
   a->lower_bound = (float)lb;
   return RD_NPU_OK;
@@ -200,13 +227,16 @@ rd_npu_status rdn_replay_verify_prepare(rd_npu_call *call) {
   if (!s) s = expect(call, "A_log", RD_NPU_F32, 1, (int64_t[]){a.N}, &A_log);
   if (!s) s = expect(call, "dt_bias", RD_NPU_F32, 2, (int64_t[]){a.N, REPLAY_DIM}, &dt_bias);
   if (!s)
-    s = expect(call, "recurrent_state", RD_NPU_F32, 4, (int64_t[]){a.B, a.N, REPLAY_DIM, REPLAY_DIM}, &state);
+    s = expect(call, "recurrent_state", RD_NPU_F32, 4,
+               (int64_t[]){a.B, a.N, REPLAY_DIM, REPLAY_DIM}, &state);
   if (!s) s = records(call, &a, RD_NPU_OUT);
   if (s) return s;
   if (longest > REPLAY_WINDOW)
-    return rd_npu_call_fail(call, "g: expected at most %d tokens per sequence, got %u", REPLAY_WINDOW, longest);
+    return rd_npu_call_fail(call, "g: expected at most %d tokens per sequence, got %u",
+                            REPLAY_WINDOW, longest);
   if (longest > a.C)
-    return rd_npu_call_fail(call, "replay_u: capacity %u is less than the longest sequence, %u", a.C, longest);
+    return rd_npu_call_fail(call, "replay_u: capacity %u is less than the longest sequence, %u",
+                            a.C, longest);
   s = split(call, &a, block_num);
   if (s) return s;
   a.A_log = rd_npu_call_gm(call, A_log, RD_NPU_IN);
@@ -225,7 +255,9 @@ rd_npu_status rdn_replay_commit_prepare(rd_npu_call *call) {
   const rd_npu_named *state = NULL, *accepted = NULL;
   uint32_t block_num;
   rd_npu_status s = start(call, &block_num);
-  if (!s) s = expect(call, "recurrent_state", RD_NPU_F32, 4, (int64_t[]){-1, -1, REPLAY_DIM, REPLAY_DIM}, &state);
+  if (!s)
+    s = expect(call, "recurrent_state", RD_NPU_F32, 4, (int64_t[]){-1, -1, REPLAY_DIM, REPLAY_DIM},
+               &state);
   if (!s) s = heads(call, "recurrent_state", state->shape[0], state->shape[1]);
   if (s) return s;
   a.B = (uint32_t)state->shape[0];
@@ -236,7 +268,8 @@ rd_npu_status rdn_replay_commit_prepare(rd_npu_call *call) {
   for (uint32_t b = 0; b < a.B; b++) {
     const int32_t n = ((const int32_t *)accepted->data)[b];
     if (n < 0 || (uint32_t)n > a.C)
-      return rd_npu_call_fail(call, "num_accepted_tokens: entry %u is %d, expected 0 to %u", b, n, a.C);
+      return rd_npu_call_fail(call, "num_accepted_tokens: entry %u is %d, expected 0 to %u", b, n,
+                              a.C);
   }
   s = split(call, &a, block_num);
   if (s) return s;
@@ -248,16 +281,18 @@ rd_npu_status rdn_replay_commit_prepare(rd_npu_call *call) {
 
 void rdn_replay_plan(const rd_npu_call *call, rd_npu_text_sink *sink, void *user) {
   const replay_args *a = call->args;
-  const uint32_t programs = 2 * call->launch.block_num, items = a->B * a->N * (REPLAY_DIM / a->rows);
+  const uint32_t programs = 2 * call->launch.block_num,
+                 items = a->B * a->N * (REPLAY_DIM / a->rows);
   char line[200];
-  snprintf(line, sizeof line, "launch: %u AI cores of %u, %u vector programs\n", call->launch.block_num,
-           call->launch.cores, programs);
+  snprintf(line, sizeof line, "launch: %u AI cores of %u, %u vector programs\n",
+           call->launch.block_num, call->launch.cores, programs);
   sink(user, line);
-  snprintf(line, sizeof line, "items: %u = %u sequences x %u heads x %u blocks of %u rows\n", items, a->B, a->N,
-           REPLAY_DIM / a->rows, a->rows);
+  snprintf(line, sizeof line, "items: %u = %u sequences x %u heads x %u blocks of %u rows\n", items,
+           a->B, a->N, REPLAY_DIM / a->rows, a->rows);
   sink(user, line);
   snprintf(line, sizeof line, "waves: %u (last one %u of %u programs busy), slices of %u tokens\n",
-           (items + programs - 1) / programs, items % programs ? items % programs : programs, programs, a->slice);
+           (items + programs - 1) / programs, items % programs ? items % programs : programs,
+           programs, a->slice);
   sink(user, line);
 }
 
@@ -270,10 +305,13 @@ static const rd_npu_preset verify_presets[] = {
 };
 /* Several waves with each row block, first/middle/last slices, ragged tails, one token, one program idle. */
 static const char *const verify_shapes[] = {
-    "layout=TND,N=5,lengths=20:9:1,block_num=8", "layout=BSND,B=2,N=17,S=10,block_num=8",
+    "layout=TND,N=5,lengths=20:9:1,block_num=8",
+    "layout=BSND,B=2,N=17,S=10,block_num=8",
     "layout=BSND,B=2,N=17,S=2,block_num=8",
-    "layout=BNSD,B=2,N=12,S=11,block_num=8",     "layout=BSND,B=1,N=9,S=8,block_num=8",
-    "layout=BSND,B=1,N=1,S=1,block_num=8",       NULL,
+    "layout=BNSD,B=2,N=12,S=11,block_num=8",
+    "layout=BSND,B=1,N=9,S=8,block_num=8",
+    "layout=BSND,B=1,N=1,S=1,block_num=8",
+    NULL,
 };
 static const rd_npu_limit verify_limits[] = {
     {"out", 0, 0.005, 0.005},

@@ -65,11 +65,12 @@ static void load(rd_npu_core *c, const replay_cursor *at, const commit_ub *m) {
     copy_gm_to_ubuf(m->state[state], state_address(at), 1, rows * 16, 0, 0);
   }
   wait_flag(PIPE_V, PIPE_MTE2, slot);
-  copy_gm_to_ubuf(m->u16[slot], GM(a->u) + 2 * rdn_replay_record_offset(at, at->row), at->tokens, rows / 16,
-                  a->N * 8 - rows / 16, 0);
-  copy_gm_to_ubuf(m->k16[slot], GM(a->k) + 2 * rdn_replay_record_offset(at, 0), at->tokens, 8, a->N * 8 - 8, 0);
-  copy_gm_to_ubuf(m->decay[slot], GM(a->decay) + 4 * rdn_replay_record_offset(at, 0), at->tokens, 16,
-                  a->N * 16 - 16, 0);
+  copy_gm_to_ubuf(m->u16[slot], GM(a->u) + 2 * rdn_replay_record_offset(at, at->row), at->tokens,
+                  rows / 16, a->N * 8 - rows / 16, 0);
+  copy_gm_to_ubuf(m->k16[slot], GM(a->k) + 2 * rdn_replay_record_offset(at, 0), at->tokens, 8,
+                  a->N * 8 - 8, 0);
+  copy_gm_to_ubuf(m->decay[slot], GM(a->decay) + 4 * rdn_replay_record_offset(at, 0), at->tokens,
+                  16, a->N * 16 - 16, 0);
   set_flag(PIPE_MTE2, PIPE_V, slot);
 }
 

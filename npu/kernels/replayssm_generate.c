@@ -20,14 +20,15 @@ static void fill(rd_npu_call *call, rd_npu_named *t, double factor) {
     rd_npu_named_store(t, i, factor * rd_npu_rand_normal(&call->seed));
 }
 
-static rd_npu_named *add(rd_npu_call *call, const char *name, rd_npu_type type, uint32_t rank, const int64_t *shape,
-                         double factor) {
+static rd_npu_named *add(rd_npu_call *call, const char *name, rd_npu_type type, uint32_t rank,
+                         const int64_t *shape, double factor) {
   rd_npu_named *t = rd_npu_call_add(call, name, type, rank, shape, NULL);
   if (t && factor != 0) fill(call, t, factor);
   return t;
 }
 
-static rd_npu_named *add_stale(rd_npu_call *call, const char *name, rd_npu_type type, const int64_t *shape) {
+static rd_npu_named *add_stale(rd_npu_call *call, const char *name, rd_npu_type type,
+                               const int64_t *shape) {
   rd_npu_named *t = rd_npu_call_add(call, name, type, 4, shape, NULL);
   if (t)
     for (int64_t i = 0, n = rd_npu_named_count(t); i < n; i++) rd_npu_named_store(t, i, STALE);
@@ -38,7 +39,8 @@ static rd_npu_status copy_settings(rd_npu_call *call, const char *shape) {
   static const char *const names[] = {"block_num", "rows", "slice"};
   for (int i = 0; i < 3; i++) {
     char text[32];
-    if (rd_npu_shape_text(shape, names[i], text, sizeof text) && !rd_npu_call_set(call, names[i], text))
+    if (rd_npu_shape_text(shape, names[i], text, sizeof text) &&
+        !rd_npu_call_set(call, names[i], text))
       return rd_npu_call_fail(call, "shape: bad %s", names[i]);
   }
   return RD_NPU_OK;
@@ -46,11 +48,13 @@ static rd_npu_status copy_settings(rd_npu_call *call, const char *shape) {
 
 static rd_npu_status read_sizes(rd_npu_call *call, const char *shape, sizes *z) {
   memset(z, 0, sizeof *z);
-  if (!rd_npu_shape_text(shape, "layout", z->layout, sizeof z->layout)) snprintf(z->layout, sizeof z->layout, "BSND");
+  if (!rd_npu_shape_text(shape, "layout", z->layout, sizeof z->layout))
+    snprintf(z->layout, sizeof z->layout, "BSND");
   z->count = rd_npu_shape_list(shape, "lengths", z->lengths, 256);
   if (z->count < 0 || !rd_npu_shape_int(shape, "B", z->count ? z->count : 1, &z->B) ||
       !rd_npu_shape_int(shape, "N", 1, &z->N) || !rd_npu_shape_int(shape, "S", 8, &z->S))
-    return rd_npu_call_fail(call, "shape: expected layout=,B=,N=,S=,lengths=,C=,block_num=, got '%s'", shape);
+    return rd_npu_call_fail(
+        call, "shape: expected layout=,B=,N=,S=,lengths=,C=,block_num=, got '%s'", shape);
   if (strcmp(z->layout, "TND") == 0) {
     if (z->count == 0) z->lengths[z->count++] = z->S;
     z->B = z->count;
@@ -64,8 +68,10 @@ static rd_npu_status read_sizes(rd_npu_call *call, const char *shape, sizes *z) 
     if (z->count) return rd_npu_call_fail(call, "shape: lengths need layout=TND");
     z->longest = z->S;
   }
-  if (!rd_npu_shape_int(shape, "C", z->longest + 2, &z->C)) return rd_npu_call_fail(call, "shape: bad C");
-  if (z->B < 1 || z->N < 1 || z->S < 1 || z->C < 1 || z->B > 65536 || z->N > REPLAY_HEADS || z->S > 4096 || z->C > 4096)
+  if (!rd_npu_shape_int(shape, "C", z->longest + 2, &z->C))
+    return rd_npu_call_fail(call, "shape: bad C");
+  if (z->B < 1 || z->N < 1 || z->S < 1 || z->C < 1 || z->B > 65536 || z->N > REPLAY_HEADS ||
+      z->S > 4096 || z->C > 4096)
     return rd_npu_call_fail(call, "shape: out of range in '%s'", shape);
   return RD_NPU_OK;
 }
@@ -78,23 +84,36 @@ rd_npu_status rdn_replay_verify_generate(rd_npu_call *call, const char *shape) {
   const bool tnd = strcmp(z.layout, "TND") == 0, bnsd = strcmp(z.layout, "BNSD") == 0;
   const int64_t g_tnd[3] = {z.tokens, z.N, REPLAY_DIM}, m_tnd[2] = {z.tokens, 3 * z.N * REPLAY_DIM};
   const int64_t g_pad[4] = {z.B, bnsd ? z.N : z.S, bnsd ? z.S : z.N, REPLAY_DIM};
-  const int64_t m_bsnd[3] = {z.B, z.S, 3 * z.N * REPLAY_DIM}, m_bnsd[4] = {z.B, 3 * z.N, z.S, REPLAY_DIM};
+  const int64_t m_bsnd[3] = {z.B, z.S, 3 * z.N * REPLAY_DIM},
+                m_bnsd[4] = {z.B, 3 * z.N, z.S, REPLAY_DIM};
   const int64_t *g = tnd ? g_tnd : g_pad;
   const uint32_t rank = tnd ? 3 : 4;
   int64_t logits[4] = {g[0], g[1], tnd ? 1 : g[2], 1};
-  const int64_t state[4] = {z.B, z.N, REPLAY_DIM, REPLAY_DIM}, record[4] = {z.B, z.C, z.N, REPLAY_DIM};
+  const int64_t state[4] = {z.B, z.N, REPLAY_DIM, REPLAY_DIM},
+                record[4] = {z.B, z.C, z.N, REPLAY_DIM};
   bool ok = rd_npu_call_set(call, "layout_qkv", z.layout) &&
-            add(call, "mixedqkv", RD_NPU_BF16, tnd ? 2 : bnsd ? 4 : 3, tnd ? m_tnd : bnsd ? m_bnsd : m_bsnd, 0.2) &&
+            add(call, "mixedqkv", RD_NPU_BF16,
+                tnd    ? 2
+                : bnsd ? 4
+                       : 3,
+                tnd    ? m_tnd
+                : bnsd ? m_bnsd
+                       : m_bsnd,
+                0.2) &&
             add(call, "recurrent_state", RD_NPU_F32, 4, state, 0.02) &&
-            add(call, "beta", RD_NPU_BF16, rank, logits, 0.2) && add(call, "g", RD_NPU_BF16, rank, g, 0.2) &&
+            add(call, "beta", RD_NPU_BF16, rank, logits, 0.2) &&
+            add(call, "g", RD_NPU_BF16, rank, g, 0.2) &&
             add(call, "A_log", RD_NPU_F32, 1, &z.N, 1.0) &&
             add(call, "dt_bias", RD_NPU_F32, 2, (int64_t[]){z.N, REPLAY_DIM}, 1.0) &&
-            add_stale(call, "replay_u", RD_NPU_F16, record) && add_stale(call, "replay_k", RD_NPU_F16, record) &&
+            add_stale(call, "replay_u", RD_NPU_F16, record) &&
+            add_stale(call, "replay_k", RD_NPU_F16, record) &&
             add_stale(call, "replay_decay", RD_NPU_F32, record);
   if (ok && tnd) {
-    rd_npu_named *cu = rd_npu_call_add(call, "cu_seqlens", RD_NPU_S32, 1, (int64_t[]){z.B + 1}, NULL);
+    rd_npu_named *cu =
+        rd_npu_call_add(call, "cu_seqlens", RD_NPU_S32, 1, (int64_t[]){z.B + 1}, NULL);
     int64_t at = 0;
-    for (int64_t b = 0; cu && b < z.B; b++) rd_npu_named_store(cu, b + 1, (double)(at += z.lengths[b]));
+    for (int64_t b = 0; cu && b < z.B; b++)
+      rd_npu_named_store(cu, b + 1, (double)(at += z.lengths[b]));
     ok = cu != NULL;
   }
   return ok ? RD_NPU_OK : RD_NPU_BAD_INPUT;
@@ -118,13 +137,14 @@ rd_npu_status rdn_replay_commit_generate(rd_npu_call *call, const char *shape) {
   const int count = rd_npu_shape_list(shape, "accepted", accepted, 256);
   rd_npu_status s = copy_settings(call, shape);
   if (s) return s;
-  if (count < 0 || !rd_npu_shape_int(shape, "B", count ? count : 1, &z.B) || !rd_npu_shape_int(shape, "N", 1, &z.N) ||
-      !rd_npu_shape_int(shape, "C", 8, &z.C))
+  if (count < 0 || !rd_npu_shape_int(shape, "B", count ? count : 1, &z.B) ||
+      !rd_npu_shape_int(shape, "N", 1, &z.N) || !rd_npu_shape_int(shape, "C", 8, &z.C))
     return rd_npu_call_fail(call, "shape: expected B=,N=,C=,accepted=,block_num=, got '%s'", shape);
   if (z.B < 1 || z.N < 1 || z.C < 0 || z.B > 65536 || z.N > REPLAY_HEADS || z.C > 4096)
     return rd_npu_call_fail(call, "shape: out of range in '%s'", shape);
   const int64_t state[4] = {z.B, z.N, REPLAY_DIM, REPLAY_DIM};
-  if (!add(call, "recurrent_state", RD_NPU_F32, 4, state, 0.02) || !add_records(call, &z)) return RD_NPU_BAD_INPUT;
+  if (!add(call, "recurrent_state", RD_NPU_F32, 4, state, 0.02) || !add_records(call, &z))
+    return RD_NPU_BAD_INPUT;
   rd_npu_named *n = rd_npu_call_add(call, "num_accepted_tokens", RD_NPU_S32, 1, &z.B, NULL);
   if (!n) return RD_NPU_BAD_INPUT;
   for (int64_t b = 0; b < z.B; b++) {

@@ -12,19 +12,23 @@ typedef struct head {
 
 static double sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
 
-static int64_t row_of(uint32_t layout, int64_t S, int64_t heads, int64_t b, int64_t h, int64_t token) {
+static int64_t row_of(uint32_t layout, int64_t S, int64_t heads, int64_t b, int64_t h,
+                      int64_t token) {
   if (layout == REPLAY_BNSD) return (b * heads + h) * S + token;
   if (layout == REPLAY_TND) return token * heads + h;
   return (b * S + token) * heads + h;
 }
 
 /* One token of one head: fills k, a and q (normalised and scaled), returns beta. */
-static double operands(const rd_npu_call *call, const replay_args *a, const head *h, int64_t token, double *q, double *k,
-                       double *v, double *decay) {
-  const rd_npu_named *mixed = rd_npu_call_input(call, "mixedqkv"), *g = rd_npu_call_input(call, "g");
-  const rd_npu_named *A_log = rd_npu_call_input(call, "A_log"), *dt = rd_npu_call_input(call, "dt_bias");
+static double operands(const rd_npu_call *call, const replay_args *a, const head *h, int64_t token,
+                       double *q, double *k, double *v, double *decay) {
+  const rd_npu_named *mixed = rd_npu_call_input(call, "mixedqkv"),
+                     *g = rd_npu_call_input(call, "g");
+  const rd_npu_named *A_log = rd_npu_call_input(call, "A_log"),
+                     *dt = rd_npu_call_input(call, "dt_bias");
   const int64_t N = a->N, t = h->start + token;
-  const int64_t rows[3] = {row_of(a->layout, a->S, 3 * N, h->b, h->n, t), row_of(a->layout, a->S, 3 * N, h->b, N + h->n, t),
+  const int64_t rows[3] = {row_of(a->layout, a->S, 3 * N, h->b, h->n, t),
+                           row_of(a->layout, a->S, 3 * N, h->b, N + h->n, t),
                            row_of(a->layout, a->S, 3 * N, h->b, 2 * N + h->n, t)};
   const int64_t own = row_of(a->layout, a->S, N, h->b, h->n, t);
   double qq = 0, kk = 0;
@@ -34,7 +38,8 @@ static double operands(const rd_npu_call *call, const replay_args *a, const head
     v[i] = rd_npu_named_value(mixed, rows[2] * REPLAY_DIM + i);
     qq += q[i] * q[i];
     kk += k[i] * k[i];
-    const double x = rd_npu_named_value(g, own * REPLAY_DIM + i) + rd_npu_named_value(dt, h->n * REPLAY_DIM + i);
+    const double x =
+        rd_npu_named_value(g, own * REPLAY_DIM + i) + rd_npu_named_value(dt, h->n * REPLAY_DIM + i);
     decay[i] = exp((double)a->lower_bound * sigmoid(exp(rd_npu_named_value(A_log, h->n)) * x));
   }
   for (int i = 0; i < REPLAY_DIM; i++) {
@@ -44,13 +49,16 @@ static double operands(const rd_npu_call *call, const replay_args *a, const head
   return sigmoid(rd_npu_named_value(rd_npu_call_input(call, "beta"), own));
 }
 
-static void verify_head(const rd_npu_call *call, const replay_args *a, const head *h, int what, double *expected) {
+static void verify_head(const rd_npu_call *call, const replay_args *a, const head *h, int what,
+                        double *expected) {
   static const int D = REPLAY_DIM;
-  double q[REPLAY_DIM], k[REPLAY_DIM], v[REPLAY_DIM], decay[REPLAY_DIM], u[REPLAY_DIM], o[REPLAY_DIM];
+  double q[REPLAY_DIM], k[REPLAY_DIM], v[REPLAY_DIM], decay[REPLAY_DIM], u[REPLAY_DIM],
+      o[REPLAY_DIM];
   double *S = malloc(sizeof *S * REPLAY_DIM * REPLAY_DIM);
   if (!S) return;
   const rd_npu_named *state = rd_npu_call_input(call, "recurrent_state");
-  for (int64_t i = 0; i < D * D; i++) S[i] = rd_npu_named_value(state, (h->b * a->N + h->n) * D * D + i);
+  for (int64_t i = 0; i < D * D; i++)
+    S[i] = rd_npu_named_value(state, (h->b * a->N + h->n) * D * D + i);
   for (int64_t t = 0; t < h->len; t++) {
     const double beta = operands(call, a, h, t, q, k, v, decay);
     for (int r = 0; r < D; r++) {
@@ -68,10 +76,12 @@ static void verify_head(const rd_npu_call *call, const replay_args *a, const hea
   free(S);
 }
 
-rd_npu_status rdn_replay_verify_oracle(const rd_npu_call *call, const char *output, double *expected) {
+rd_npu_status rdn_replay_verify_oracle(const rd_npu_call *call, const char *output,
+                                       double *expected) {
   static const char *const names[4] = {"out", "replay_u", "replay_k", "replay_decay"};
   const replay_args *a = call->args;
-  const rd_npu_named *t = rd_npu_call_input(call, output), *cu = rd_npu_call_input(call, "cu_seqlens");
+  const rd_npu_named *t = rd_npu_call_input(call, output),
+                     *cu = rd_npu_call_input(call, "cu_seqlens");
   int what = 0;
   while (what < 4 && strcmp(names[what], output) != 0) what++;
   if (what == 4 || !t) return RD_NPU_BAD_INPUT;
@@ -89,14 +99,18 @@ rd_npu_status rdn_replay_verify_oracle(const rd_npu_call *call, const char *outp
   return RD_NPU_OK;
 }
 
-rd_npu_status rdn_replay_commit_oracle(const rd_npu_call *call, const char *output, double *expected) {
+rd_npu_status rdn_replay_commit_oracle(const rd_npu_call *call, const char *output,
+                                       double *expected) {
   const replay_args *a = call->args;
-  const rd_npu_named *state = rd_npu_call_input(call, "recurrent_state"), *u = rd_npu_call_input(call, "replay_u");
-  const rd_npu_named *k = rd_npu_call_input(call, "replay_k"), *decay = rd_npu_call_input(call, "replay_decay");
+  const rd_npu_named *state = rd_npu_call_input(call, "recurrent_state"),
+                     *u = rd_npu_call_input(call, "replay_u");
+  const rd_npu_named *k = rd_npu_call_input(call, "replay_k"),
+                     *decay = rd_npu_call_input(call, "replay_decay");
   const rd_npu_named *accepted = rd_npu_call_input(call, "num_accepted_tokens");
   if (strcmp(output, "recurrent_state") != 0) return RD_NPU_BAD_INPUT;
   const int64_t D = REPLAY_DIM;
-  for (int64_t i = 0, n = rd_npu_named_count(state); i < n; i++) expected[i] = rd_npu_named_value(state, i);
+  for (int64_t i = 0, n = rd_npu_named_count(state); i < n; i++)
+    expected[i] = rd_npu_named_value(state, i);
   for (int64_t b = 0; b < a->B; b++)
     for (int64_t n = 0; n < a->N; n++)
       for (int64_t t = 0; t < (int64_t)rd_npu_named_value(accepted, b); t++) {

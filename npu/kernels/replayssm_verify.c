@@ -26,10 +26,11 @@
 enum { ROW = REPLAY_DIM * 4, HALF = 256, ALL_LANES = 64 };
 
 typedef struct verify_ub {
-  uint64_t state[2], A_log[2], dt_bias[2];         /* per item, filled by MTE2 */
+  uint64_t state[2], A_log[2], dt_bias[2];            /* per item, filled by MTE2 */
   uint64_t q16[2], k16[2], g16[2], v16[2], beta16[2]; /* per slice, filled by MTE2 */
-  uint64_t u_out[2], k_out[2], decay[2], o_out[2]; /* per slice, read by MTE3; decay is also V's a */
-  uint64_t q, k, qt, kt, v, u, o;                  /* f32, V's own */
+  uint64_t u_out[2], k_out[2], decay[2],
+      o_out[2];                   /* per slice, read by MTE3; decay is also V's a */
+  uint64_t q, k, qt, kt, v, u, o; /* f32, V's own */
   uint64_t tile, expanded, yk, beta, sums, eight, ones;
   uint64_t norm_blocks, beta_blocks, kq_blocks, eA_blocks;
   uint32_t bytes;
@@ -104,13 +105,14 @@ static place token_place(const replay_cursor *at, uint32_t heads, uint32_t head,
   const replay_args *a = at->a;
   if (a->layout == REPLAY_BNSD)
     return (place){(((uint64_t)at->b * heads + head) * a->S + at->t0) * width, width};
-  const uint64_t token = a->layout == REPLAY_TND ? at->start + at->t0 : (uint64_t)at->b * a->S + at->t0;
+  const uint64_t token =
+      a->layout == REPLAY_TND ? at->start + at->t0 : (uint64_t)at->b * a->S + at->t0;
   return (place){(token * heads + head) * width, heads * width};
 }
 
 /* `width` 16-bit elements per token from GM, packed in UB. */
-static void load_rows16(rd_npu_core *c, rd_npu_site site, uint64_t ub, uint64_t gm, place p, uint32_t offset,
-                        uint32_t width, uint32_t tokens) {
+static void load_rows16(rd_npu_core *c, rd_npu_site site, uint64_t ub, uint64_t gm, place p,
+                        uint32_t offset, uint32_t width, uint32_t tokens) {
   rd_npu_copy_gm_to_ubuf(c, RD_VIA(site), ub, gm + 2 * (p.first + offset), tokens, width / 16,
                          (p.stride - width) / 16, 0);
 }
@@ -120,7 +122,8 @@ static void load_item(rd_npu_core *c, const replay_cursor *at, const verify_ub *
   const uint32_t i = at->ordinal & 1;
   const uint64_t head = (uint64_t)at->b * a->N + at->n;
   wait_flag(PIPE_V, PIPE_MTE2, i);
-  copy_gm_to_ubuf(m->state[i], GM(a->state) + (head * REPLAY_DIM + at->row) * ROW, 1, a->rows * 16, 0, 0);
+  copy_gm_to_ubuf(m->state[i], GM(a->state) + (head * REPLAY_DIM + at->row) * ROW, 1, a->rows * 16,
+                  0, 0);
   copy_gm_to_ubuf_align(m->A_log[i], GM(a->A_log) + 4ull * at->n, 1, 4, 0, 0);
   copy_gm_to_ubuf(m->dt_bias[i], GM(a->dt_bias) + (uint64_t)at->n * ROW, 1, 16, 0, 0);
 }
@@ -131,20 +134,28 @@ static void load(rd_npu_core *c, const replay_cursor *at, const verify_ub *m) {
   if (at->t0 == 0) load_item(c, at, m);
   wait_flag(PIPE_V, PIPE_MTE2, 2 + slot);
   const uint64_t mixed = GM(a->mixedqkv);
-  load_rows16(c, RD_SITE, m->q16[slot], mixed, token_place(at, 3 * N, at->n, 128), 0, 128, at->tokens);
-  load_rows16(c, RD_SITE, m->k16[slot], mixed, token_place(at, 3 * N, N + at->n, 128), 0, 128, at->tokens);
-  load_rows16(c, RD_SITE, m->v16[slot], mixed, token_place(at, 3 * N, 2 * N + at->n, 128), at->row, a->rows,
+  load_rows16(c, RD_SITE, m->q16[slot], mixed, token_place(at, 3 * N, at->n, 128), 0, 128,
               at->tokens);
-  load_rows16(c, RD_SITE, m->g16[slot], GM(a->g), token_place(at, N, at->n, 128), 0, 128, at->tokens);
+  load_rows16(c, RD_SITE, m->k16[slot], mixed, token_place(at, 3 * N, N + at->n, 128), 0, 128,
+              at->tokens);
+  load_rows16(c, RD_SITE, m->v16[slot], mixed, token_place(at, 3 * N, 2 * N + at->n, 128), at->row,
+              a->rows, at->tokens);
+  load_rows16(c, RD_SITE, m->g16[slot], GM(a->g), token_place(at, N, at->n, 128), 0, 128,
+              at->tokens);
   const place b = token_place(at, N, at->n, 1);
-  copy_gm_to_ubuf_align(m->beta16[slot], GM(a->beta) + 2 * b.first, at->tokens, 2, 2 * (b.stride - 1), 0);
+  copy_gm_to_ubuf_align(m->beta16[slot], GM(a->beta) + 2 * b.first, at->tokens, 2,
+                        2 * (b.stride - 1), 0);
   set_flag(PIPE_MTE2, PIPE_V, slot);
 }
 
-static void lanes(rd_npu_core *c, uint32_t n) { set_vector_mask(0, n == 64 ? ~0ull : (1ull << n) - 1); }
+static void lanes(rd_npu_core *c, uint32_t n) {
+  set_vector_mask(0, n == 64 ? ~0ull : (1ull << n) - 1);
+}
 
 /* Spreads `count` <= 8 numbers over blocks: number t fills block t. */
-static void spread(rd_npu_core *c, uint64_t blocks, uint64_t eight) { vbrcb(F32, blocks, eight, 1, 1, 8); }
+static void spread(rd_npu_core *c, uint64_t blocks, uint64_t eight) {
+  vbrcb(F32, blocks, eight, 1, 1, 8);
+}
 
 /* x := 1/(1+exp(-x)) over `repeat` repeats of the current lanes, `rep` blocks apart. */
 static void sigmoid(rd_npu_core *c, const verify_ub *m, uint64_t x, uint32_t repeat, uint32_t rep) {
@@ -155,7 +166,8 @@ static void sigmoid(rd_npu_core *c, const verify_ub *m, uint64_t x, uint32_t rep
 }
 
 /* sums[t] = x[t] . y[t] for the slice's tokens; the other of the eight numbers are 0. */
-static void token_dots(rd_npu_core *c, const verify_ub *m, uint64_t x, uint64_t y, uint32_t tokens) {
+static void token_dots(rd_npu_core *c, const verify_ub *m, uint64_t x, uint64_t y,
+                       uint32_t tokens) {
   lanes(c, 8);
   vector_dup(F32, m->sums, 0.0f, 1, 1, 1);
   lanes(c, ALL_LANES);
@@ -165,7 +177,8 @@ static void token_dots(rd_npu_core *c, const verify_ub *m, uint64_t x, uint64_t 
 }
 
 /* x[t] := x[t] * numerator / sqrt(x[t].x[t] + 1e-6) */
-static void normalise(rd_npu_core *c, const verify_ub *m, uint64_t x, float numerator, uint32_t tokens) {
+static void normalise(rd_npu_core *c, const verify_ub *m, uint64_t x, float numerator,
+                      uint32_t tokens) {
   token_dots(c, m, x, x, tokens);
   lanes(c, 8);
   vadds(F32, m->sums, m->sums, 1e-6f, 1, 1, 1, 1, 1);
@@ -201,8 +214,8 @@ static void token_betas(rd_npu_core *c, const verify_ub *m, uint64_t logits, uin
 }
 
 /* a = exp(lower_bound * sigmoid(eA * (g + dt_bias))), g already widened in place of a. */
-static void decays(rd_npu_core *c, const replay_args *args, const verify_ub *m, uint64_t a, uint64_t dt_bias,
-                   uint32_t tokens) {
+static void decays(rd_npu_core *c, const replay_args *args, const verify_ub *m, uint64_t a,
+                   uint64_t dt_bias, uint32_t tokens) {
   for (uint32_t half = 0; half < ROW; half += HALF)
     vadd(F32, a + half, a + half, dt_bias + half, tokens, 1, 1, 1, 16, 16, 0);
   vmul(F32, a, a, m->eA_blocks, tokens * 2, 1, 1, 0, 8, 8, 0);
@@ -214,7 +227,8 @@ static void decays(rd_npu_core *c, const replay_args *args, const verify_ub *m, 
 /* Everything of a slice that does not depend on the state. */
 static void prepare_slice(rd_npu_core *c, const replay_cursor *at, const verify_ub *m) {
   const replay_args *args = at->a;
-  const uint32_t slot = at->step & 1, item = at->ordinal & 1, tokens = at->tokens, rows = args->rows;
+  const uint32_t slot = at->step & 1, item = at->ordinal & 1, tokens = at->tokens,
+                 rows = args->rows;
   const uint32_t width = rows < ALL_LANES ? rows : ALL_LANES;
   const uint64_t a = m->decay[slot];
   if (at->t0 == 0) head_rate(c, m, m->A_log[item]);
@@ -236,8 +250,8 @@ static void prepare_slice(rd_npu_core *c, const replay_cursor *at, const verify_
 }
 
 /* y[r] = S[r] . x */
-static void row_dots(rd_npu_core *c, rd_npu_site site, const verify_ub *m, uint64_t y, uint64_t S, uint64_t x,
-                     uint32_t rows) {
+static void row_dots(rd_npu_core *c, rd_npu_site site, const verify_ub *m, uint64_t y, uint64_t S,
+                     uint64_t x, uint32_t rows) {
   rd_npu_vmul(c, RD_VIA(site), F32, m->tile, S, x, rows, 1, 1, 1, 8, 16, 0);
   rd_npu_vmla(c, RD_VIA(site), F32, m->tile, S + HALF, x + HALF, rows, 1, 1, 1, 8, 16, 0);
   rd_npu_vcadd(c, RD_VIA(site), F32, y, m->tile, rows, 1, 1, 8);
@@ -264,7 +278,8 @@ static void token(rd_npu_core *c, const replay_cursor *at, const verify_ub *m, u
 }
 
 static void stage(rd_npu_core *c, const replay_cursor *at, const verify_ub *m) {
-  const uint32_t slot = at->step & 1, rows = at->a->rows, width = rows < ALL_LANES ? rows : ALL_LANES;
+  const uint32_t slot = at->step & 1, rows = at->a->rows,
+                 width = rows < ALL_LANES ? rows : ALL_LANES;
   lanes(c, width);
   vconv_f322f16(m->u_out[slot], m->u, at->tokens * (rows / width), 1, 1, width / 16, width / 8);
   vconv_f322bf16(m->o_out[slot], m->o, at->tokens * (rows / width), 1, 1, width / 16, width / 8);
@@ -290,12 +305,13 @@ static void store(rd_npu_core *c, const replay_cursor *at, const verify_ub *m) {
   const place o = token_place(at, a->N, at->n, 128);
   copy_ubuf_to_gm(GM(a->out) + 2 * (o.first + at->row), m->o_out[slot], at->tokens, blocks, 0,
                   (o.stride - a->rows) / 16);
-  copy_ubuf_to_gm(GM(a->u) + 2 * rdn_replay_record_offset(at, at->row), m->u_out[slot], at->tokens, blocks, 0,
-                  a->N * 8 - blocks);
+  copy_ubuf_to_gm(GM(a->u) + 2 * rdn_replay_record_offset(at, at->row), m->u_out[slot], at->tokens,
+                  blocks, 0, a->N * 8 - blocks);
   if (at->row == 0) { /* once per head, or cores would race on the same bytes */
-    copy_ubuf_to_gm(GM(a->k) + 2 * rdn_replay_record_offset(at, 0), m->k_out[slot], at->tokens, 8, 0, a->N * 8 - 8);
-    copy_ubuf_to_gm(GM(a->decay) + 4 * rdn_replay_record_offset(at, 0), m->decay[slot], at->tokens, 16, 0,
-                    a->N * 16 - 16);
+    copy_ubuf_to_gm(GM(a->k) + 2 * rdn_replay_record_offset(at, 0), m->k_out[slot], at->tokens, 8,
+                    0, a->N * 8 - 8);
+    copy_ubuf_to_gm(GM(a->decay) + 4 * rdn_replay_record_offset(at, 0), m->decay[slot], at->tokens,
+                    16, 0, a->N * 16 - 16);
   }
   set_flag(PIPE_MTE3, PIPE_V, slot);
 }

@@ -28,7 +28,8 @@ static bool find_item(rd_npu_core *c, replay_cursor *at, replay_length *length) 
   return false;
 }
 
-bool rdn_replay_first(rd_npu_core *c, replay_cursor *at, const replay_args *a, replay_length *length) {
+bool rdn_replay_first(rd_npu_core *c, replay_cursor *at, const replay_args *a,
+                      replay_length *length) {
   *at = (replay_cursor){.a = a,
                         .item = rd_npu_get_block_idx(c),
                         .programs = rd_npu_get_block_num(c),

@@ -239,8 +239,8 @@ static rd_status check_records_struct(rdi_call *c, const char *name, const rd_re
 
 rd_status rdi_call_new_records(rdi_call *c, const char *name, rd_records *records) {
   TRY(check_records_struct(c, name, records));
-  TRY(take_records(c, strcmp(name, "next") == 0 ? &next_names : &records_names, records, c->job.seq.B,
-                   -1, RDI_OUTPUT, &c->job.next, &c->lengths[0]));
+  TRY(take_records(c, strcmp(name, "next") == 0 ? &next_names : &records_names, records,
+                   c->job.seq.B, -1, RDI_OUTPUT, &c->job.next, &c->lengths[0]));
   for (int64_t b = 0; b < c->job.seq.B; b++) {
     const int64_t length = rdi_seq_length(&c->job.seq, b);
     if (length > c->job.next.C || length > INT32_MAX)

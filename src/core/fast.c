@@ -43,19 +43,23 @@ static float *panel_at(const rdi_item *it, int64_t r) { return it->lane->tile + 
 static void to_panels(const rdi_item *it, const float *s, int64_t stride) {
   const rdi_fast_kernels *f = &it->k->fast;
   for (int64_t r = 0; r < it->R; r += f->panel)
-    f->to_panel(panel_at(it, r), s + r * stride, stride, rdi_min64(f->panel, it->R - r), it->job->m.K);
+    f->to_panel(panel_at(it, r), s + r * stride, stride, rdi_min64(f->panel, it->R - r),
+                it->job->m.K);
 }
 
 static void from_panels(const rdi_item *it, float *s, int64_t stride) {
   const rdi_fast_kernels *f = &it->k->fast;
   for (int64_t r = 0; r < it->R; r += f->panel)
-    f->from_panel(s + r * stride, stride, panel_at(it, r), rdi_min64(f->panel, it->R - r), it->job->m.K);
+    f->from_panel(s + r * stride, stride, panel_at(it, r), rdi_min64(f->panel, it->R - r),
+                  it->job->m.K);
 }
 
 static void load_flat(const rdi_item *it) {
   const rdi_math *m = &it->job->m;
-  if (it->src.p) rdi_load_native(it->k, it->lane->flat, m->Kp, it->src, it->R, m->K);
-  else memset(it->lane->flat, 0, (size_t)(it->R * m->Kp) * sizeof(float));
+  if (it->src.p)
+    rdi_load_native(it->k, it->lane->flat, m->Kp, it->src, it->R, m->K);
+  else
+    memset(it->lane->flat, 0, (size_t)(it->R * m->Kp) * sizeof(float));
 }
 
 static void bring(const rdi_item *it, form *now, form want) {
@@ -65,8 +69,10 @@ static void bring(const rdi_item *it, form *now, form want) {
     to_panels(it, (const float *)(const void *)it->src.p, it->src.s->sr);
   } else {
     if (*now == NOWHERE) load_flat(it);
-    if (want == PANELS) to_panels(it, it->lane->flat, Kp);
-    else if (*now == PANELS) from_panels(it, it->lane->flat, Kp);
+    if (want == PANELS)
+      to_panels(it, it->lane->flat, Kp);
+    else if (*now == PANELS)
+      from_panels(it, it->lane->flat, Kp);
   }
   *now = want;
 }
@@ -113,8 +119,10 @@ static void prefill(const rdi_item *it, rdi_rows_at dst) {
     ones(it);
     const form want = fold(it, blk.n, 0, 1) == blk.n ? PANELS : FLAT;
     bring(it, &now, want);
-    if (want == PANELS) pairs_block(it, &blk);
-    else exact_block(it, &blk, 0);
+    if (want == PANELS)
+      pairs_block(it, &blk);
+    else
+      exact_block(it, &blk, 0);
     rdi_close_block(it, &blk);
   }
   if (!dst.p) return;
@@ -135,7 +143,8 @@ typedef struct history { /* u of all tokens of the sequence so far */
 
 /* lane->flat := the state after `total` tokens that ran FAST, n of them in the open block, which began
  * with the decay `before`. */
-static void materialise(const rdi_item *it, history h, int64_t total, int64_t n, const float *before) {
+static void materialise(const rdi_item *it, history h, int64_t total, int64_t n,
+                        const float *before) {
   const rdi_math *m = &it->job->m;
   rdi_lane *lane = it->lane;
   load_flat(it);
@@ -157,8 +166,8 @@ static void materialise(const rdi_item *it, history h, int64_t total, int64_t n,
     for (int64_t c = 0; c < m->K; c++) lane->flat[r * m->Kp + c] *= lane->P[c];
 }
 
-static void spread_block(const rdi_item *it, const rdi_block *blk, int64_t n, history h, const float *s,
-                         int64_t s_stride) {
+static void spread_block(const rdi_item *it, const rdi_block *blk, int64_t n, history h,
+                         const float *s, int64_t s_stride) {
   const rdi_math *m = &it->job->m;
   const rdi_lane *lane = it->lane;
   it->k->fast.spread(&(rdi_spread_args){
@@ -230,7 +239,8 @@ int rdi_fast_item(const rdi_item *it, rdi_rows_at dst) {
     verify(it);
     return 1;
   case RDI_DECODE:
-  case RDI_COMMIT: break;
+  case RDI_COMMIT:
+    break;
   }
   return 0;
 }

@@ -46,8 +46,8 @@ static const float *load_u(const rdi_item *it, int64_t i, int64_t n, int64_t r, 
   }
   *stride = it->lane->Rp;
   for (int64_t t = 0; t < n; t++)
-    it->k->widen(it->lane->pu + t * it->lane->Rp,
-                 first + t * u->st * rdi_size(u->dtype), u->dtype, R);
+    it->k->widen(it->lane->pu + t * it->lane->Rp, first + t * u->st * rdi_size(u->dtype), u->dtype,
+                 R);
   return it->lane->pu;
 }
 

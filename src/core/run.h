@@ -114,7 +114,7 @@ int rdi_fast_item(const rdi_item *it, rdi_rows_at dst);
 void rdi_tokens_item(const rdi_item *it); /* prefill, decode, verify, commit_verify */
 /* Prefetches the inputs, outputs and records of an item that comes soon. */
 void rdi_bring_near(const rdi_item *it);
-void rdi_replay_item(const rdi_item *it); /* commit, materialize */
+void rdi_replay_item(const rdi_item *it);                                  /* commit, materialize */
 void rdi_replay_rows(const rdi_item *it, int64_t m, int64_t r, int64_t R); /* rows [r, r+R) of it */
 
 /* Element i bytes further. */

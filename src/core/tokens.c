@@ -279,13 +279,15 @@ void rdi_bring_near(const rdi_item *it) {
     const rdi_recs *next = &job->next;
     bring(rdi_at(record_at(it, &next->u, t, it->h), it->r, next->u.dtype), it->R, next->u.dtype);
     bring(record_at(it, &next->k, t, hk), m->K, next->k.dtype);
-    if (next->decay.base) bring(record_at(it, &next->decay, t, it->h), channels ? m->K : 1, next->decay.dtype);
+    if (next->decay.base)
+      bring(record_at(it, &next->decay, t, it->h), channels ? m->K : 1, next->decay.dtype);
   }
   for (int64_t t = 0; t < replayed; t++) {
     const rdi_recs *prev = &job->prev;
     bring(rdi_at(record_at(it, &prev->u, t, it->h), it->r, prev->u.dtype), it->R, prev->u.dtype);
     bring(record_at(it, &prev->k, t, hk), m->K, prev->k.dtype);
-    if (prev->decay.base) bring(record_at(it, &prev->decay, t, it->h), channels ? m->K : 1, prev->decay.dtype);
+    if (prev->decay.base)
+      bring(record_at(it, &prev->decay, t, it->h), channels ? m->K : 1, prev->decay.dtype);
   }
 }
 

@@ -29,8 +29,8 @@ RDI_INLINE rdi_col c_bits(uint32_t b) {
   return c_set(x);
 }
 
-#define RDI_EACH    \
-  RDI_UNROLL        \
+#define RDI_EACH                                                                                   \
+  RDI_UNROLL                                                                                       \
   for (int i = 0; i < WIDE; i++)
 
 RDI_INLINE void rdi_exp(rdi_col x[WIDE]) {

@@ -22,22 +22,22 @@ enum { RDI_FAST_TOKENS = 64 }; /* longest FAST verify */
  * right whatever comes after them. */
 typedef struct rdi_fold_args {
   int64_t n, K, Kp;
-  int head;                         /* a is the same for all keys */
-  int whole;                        /* only n itself is of use: return 0 when it is less */
-  const float *k, *a, *kt, *qt;     /* [n][Kp], as in rdi_rows_args */
-  float *P;                         /* [Kp]: before the first token, after the last; pads 1 */
-  float *kh, *kf, *qf;              /* [n][Kp], pads +0 */
-  float *ck, *cq;                   /* [n]: kh[t-1].kf[t], kh[t-1].qf[t] of odd t; NULL: not wanted */
+  int head;                     /* a is the same for all keys */
+  int whole;                    /* only n itself is of use: return 0 when it is less */
+  const float *k, *a, *kt, *qt; /* [n][Kp], as in rdi_rows_args */
+  float *P;                     /* [Kp]: before the first token, after the last; pads 1 */
+  float *kh, *kf, *qf;          /* [n][Kp], pads +0 */
+  float *ck, *cq;               /* [n]: kh[t-1].kf[t], kh[t-1].qf[t] of odd t; NULL: not wanted */
 } rdi_fold_args;
 
 /* ---- pairs: prefill of one panel, two tokens per pass over it -------------------------------------
  * A panel is [K][rdi_fast_kernels.panel] floats, values along the lanes, pads +0. In: the state before
  * the block; out: after it, decayed by `end`. */
 typedef struct rdi_pairs_args {
-  int64_t R, K, Kp, n;            /* R <= panel */
+  int64_t R, K, Kp, n; /* R <= panel */
   float *panel;
-  const float *kh, *kf, *qf;      /* [n][Kp] */
-  const float *end;               /* [Kp]: P after the last token */
+  const float *kh, *kf, *qf; /* [n][Kp] */
+  const float *end;          /* [Kp]: P after the last token */
   const float *kq, *beta, *ck, *cq;
   const float *v;
   float *o;
@@ -49,11 +49,11 @@ typedef struct rdi_pairs_args {
  * those of the past are read, the others written. */
 typedef struct rdi_spread_args {
   int64_t R, K, Kp, n, past;
-  const float *s;                 /* native */
+  const float *s; /* native */
   int64_t s_stride;
-  const float *kh;                /* [past + n][Kp] */
-  const float *kf, *qf;           /* [n][Kp] */
-  const float *beta, *v;          /* of the n tokens */
+  const float *kh;       /* [past + n][Kp] */
+  const float *kf, *qf;  /* [n][Kp] */
+  const float *beta, *v; /* of the n tokens */
   float *u, *o;
   int64_t v_stride, u_stride, o_stride;
   float *scratch;

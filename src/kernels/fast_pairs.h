@@ -31,10 +31,11 @@ RDI_INLINE vec key(const float *p) {
 }
 
 /* u: of the pair before, whose kh is in p. y: kf and qf of the first token, then of the second. */
-RDI_INLINE void panel_pass(int what, float *panel, int64_t K, const pair *before, const pair *at_now,
-                           const float *end, const two u_before[2], two y[4]) {
+RDI_INLINE void panel_pass(int what, float *panel, int64_t K, const pair *before,
+                           const pair *at_now, const float *end, const two u_before[2], two y[4]) {
   two a[4];
-  const two u[2] = {u_before[0], u_before[1]}; /* in registers: the panel's stores might touch the array */
+  const two u[2] = {u_before[0],
+                    u_before[1]}; /* in registers: the panel's stores might touch the array */
   const pair p = *before, now = *at_now;
   RDI_UNROLL
   for (int i = 0; i < 4; i++) a[i].v[0] = a[i].v[1] = v_set(0.0f);
@@ -58,16 +59,17 @@ RDI_INLINE void panel_pass(int what, float *panel, int64_t K, const pair *before
   for (int i = 0; i < 4; i++) y[i] = a[i];
 }
 
-static __attribute__((noinline)) void first_pass(float *panel, int64_t K, const pair *now, two y[4]) {
+static __attribute__((noinline)) void first_pass(float *panel, int64_t K, const pair *now,
+                                                 two y[4]) {
   two none[2] = {{{v_set(0.0f), v_set(0.0f)}}, {{v_set(0.0f), v_set(0.0f)}}};
   panel_pass(DOTS, panel, K, now, now, NULL, none, y);
 }
-static __attribute__((noinline)) void next_pass(float *panel, int64_t K, const pair *p, const pair *now,
-                                                const two u[2], two y[4]) {
+static __attribute__((noinline)) void next_pass(float *panel, int64_t K, const pair *p,
+                                                const pair *now, const two u[2], two y[4]) {
   panel_pass(UPDATE | DOTS, panel, K, p, now, NULL, u, y);
 }
-static __attribute__((noinline)) void last_pass(float *panel, int64_t K, const pair *p, const float *end,
-                                                const two u[2]) {
+static __attribute__((noinline)) void last_pass(float *panel, int64_t K, const pair *p,
+                                                const float *end, const two u[2]) {
   two y[4];
   panel_pass(UPDATE | END, panel, K, p, p, end, u, y);
 }
@@ -94,8 +96,10 @@ RDI_INLINE void run_pairs(const rdi_pairs_args *g) {
     const pair now = {{g->kh + x, both ? g->kh + z : zeros},
                       {g->kf + x, both ? g->kf + z : zeros},
                       {g->qf + x, both ? g->qf + z : zeros}};
-    if (t == 0) first_pass(g->panel, g->K, &now, y);
-    else next_pass(g->panel, g->K, &p, &now, u, y);
+    if (t == 0)
+      first_pass(g->panel, g->K, &now, y);
+    else
+      next_pass(g->panel, g->K, &p, &now, u, y);
     u[0] = scaled_difference(v_set(g->beta[t]), some(g->v + t * g->v_stride, g->R), y[0]);
     put(g->o + t * g->o_stride, axpy(y[1], v_set(g->kq[t]), &u[0]), g->R);
     u[1] = none;

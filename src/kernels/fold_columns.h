@@ -22,7 +22,8 @@ typedef struct range {
 /* 16 keys through all tokens. */
 RDI_INLINE void fold_keys(const rdi_fold_args *g, int64_t c, int64_t left, range *r) {
   const rdi_col ones = c_set(1.0f), zero = c_set(0.0f);
-  const rdi_col pads = left < 16 ? c_fma(c_keep(c_set(-1.0f), left), ones, ones) : zero; /* 1 at pads */
+  const rdi_col pads =
+      left < 16 ? c_fma(c_keep(c_set(-1.0f), left), ones, ones) : zero; /* 1 at pads */
   rdi_col P = c_load(g->P + c);
   for (int64_t t = 0; t < g->n; t++) {
     const int64_t x = t * g->Kp + c;

@@ -38,7 +38,7 @@ typedef struct rdi_rows_args {
   float *u, *o;                  /* same; o may be NULL (outputs not wanted) */
   int64_t v_stride, u_stride, o_stride;
   float *scratch;
-  const float *next;             /* state of the next work item to prefetch, or NULL */
+  const float *next; /* state of the next work item to prefetch, or NULL */
 } rdi_rows_args;
 
 /* ---- commit: m updates of one row block, native layout, s_in may equal s_out ---------------------
@@ -76,7 +76,7 @@ typedef struct rdi_prep_args {
   int64_t beta_stride;
   rd_dtype beta_dtype;
   rd_beta beta_kind;
-  float beta_times; /* 1 or 2 */
+  float beta_times;                       /* 1 or 2 */
   float *k_out, *a_out, *kt_out, *qt_out; /* [n][Kp] */
   float *kq_out, *beta_out;               /* [n] */
 } rdi_prep_args;
@@ -101,9 +101,9 @@ typedef void (*rdi_unpack_fn)(float *s, int64_t s_stride, const float *tile, int
 typedef struct rdi_kernels {
   rdi_rows_fn rows;
   rdi_tile tile;
-  int64_t lanes;            /* transposed tiles: rows are padded to a multiple of this */
+  int64_t lanes; /* transposed tiles: rows are padded to a multiple of this */
   rdi_scratch_fn rows_scratch;
-  rdi_pack_fn pack;         /* NULL for native */
+  rdi_pack_fn pack; /* NULL for native */
   rdi_unpack_fn unpack;
   rdi_commit_fn commit;
   rdi_prep_fn prep;

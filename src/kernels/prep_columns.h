@@ -3,9 +3,11 @@
 #include "kernels/column.h"
 
 /* The number of each token that is head-wide (gate, beta), in lanes. */
-RDI_INLINE void tokens_of(rdi_col x[WIDE], const void *p, rd_dtype dtype, int64_t stride, int64_t n) {
+RDI_INLINE void tokens_of(rdi_col x[WIDE], const void *p, rd_dtype dtype, int64_t stride,
+                          int64_t n) {
   float y[RDI_TOKENS] = {0};
-  if (stride == 1) x[0] = c_any(p, dtype, 0, n);
+  if (stride == 1)
+    x[0] = c_any(p, dtype, 0, n);
   else {
     for (int64_t t = 0; t < n; t++) c_put(y + t, c_any(p, dtype, t * stride, 1), 1);
     x[0] = c_load(y);
@@ -16,7 +18,8 @@ RDI_INLINE void tokens_of(rdi_col x[WIDE], const void *p, rd_dtype dtype, int64_
 
 /* A raw gate has two exponentials with a division between. They are separate steps so that one vector's
  * division runs behind another's exponential. */
-RDI_INLINE void inner(const rdi_prep_args *g, rd_gate gate, rdi_col x[WIDE], const rdi_col dt[WIDE]) {
+RDI_INLINE void inner(const rdi_prep_args *g, rd_gate gate, rdi_col x[WIDE],
+                      const rdi_col dt[WIDE]) {
   if (gate == RD_GATE_LOWER_BOUND) {
     RDI_EACH x[i] = c_mul(c_set(g->eA), c_add(x[i], dt[i]));
     rdi_sig(x);
@@ -34,15 +37,16 @@ RDI_INLINE void outer(const rdi_prep_args *g, rd_gate gate, rdi_col x[WIDE]) {
   rdi_exp(x);
 }
 
-RDI_INLINE void finish_a(const rdi_prep_args *g, rd_gate gate, int64_t t, int64_t c, rdi_col x[WIDE],
-                         int64_t left) {
+RDI_INLINE void finish_a(const rdi_prep_args *g, rd_gate gate, int64_t t, int64_t c,
+                         rdi_col x[WIDE], int64_t left) {
   float *a = g->a_out + t * g->Kp + c;
   outer(g, gate, x);
   RDI_EACH if (left > 16 * i) c_store(a + 16 * i, c_keep(x[i], left - 16 * i));
 }
 
 /* Up to 16 WIDE keys from c on, all tokens. */
-RDI_INLINE void channels_of(const rdi_prep_args *g, rd_gate gate, rd_dtype dtype, int64_t c, int64_t left) {
+RDI_INLINE void channels_of(const rdi_prep_args *g, rd_gate gate, rd_dtype dtype, int64_t c,
+                            int64_t left) {
   const int raw = gate == RD_GATE_LOWER_BOUND || gate == RD_GATE_SOFTPLUS;
   rdi_col dt[WIDE], x[WIDE], before[WIDE];
   RDI_EACH dt[i] = raw ? c_any(g->dt, RD_F32, c + 16 * i, left - 16 * i) : c_set(0.0f);
@@ -64,11 +68,14 @@ RDI_INLINE void channels(const rdi_prep_args *g, rd_gate gate, rd_dtype dtype) {
   if (c < g->K) channels_of(g, gate, dtype, c, g->K - c);
 }
 
-#define RDI_CHANNELS(name, gate)                                        \
-  static __attribute__((noinline)) void name(const rdi_prep_args *g) {  \
-    if (g->g_dtype == RD_F32) channels(g, gate, RD_F32);                \
-    else if (g->g_dtype == RD_F16) channels(g, gate, RD_F16);           \
-    else channels(g, gate, RD_BF16);                                    \
+#define RDI_CHANNELS(name, gate)                                                                   \
+  static __attribute__((noinline)) void name(const rdi_prep_args *g) {                             \
+    if (g->g_dtype == RD_F32)                                                                      \
+      channels(g, gate, RD_F32);                                                                   \
+    else if (g->g_dtype == RD_F16)                                                                 \
+      channels(g, gate, RD_F16);                                                                   \
+    else                                                                                           \
+      channels(g, gate, RD_BF16);                                                                  \
   }
 RDI_CHANNELS(channels_lower_bound, RD_GATE_LOWER_BOUND)
 RDI_CHANNELS(channels_softplus, RD_GATE_SOFTPLUS)
@@ -79,8 +86,10 @@ RDI_CHANNELS(channels_decay, RD_GATE_DECAY)
 static __attribute__((noinline)) void heads(const rdi_prep_args *g, float a[RDI_TOKENS]) {
   rdi_col x[WIDE], dt[WIDE];
   const int raw = g->gate == RD_GATE_LOWER_BOUND || g->gate == RD_GATE_SOFTPLUS;
-  if (g->gate == RD_GATE_NONE) x[0] = c_set(1.0f);
-  else tokens_of(x, g->g, g->g_dtype, g->g_stride, g->n);
+  if (g->gate == RD_GATE_NONE)
+    x[0] = c_set(1.0f);
+  else
+    tokens_of(x, g->g, g->g_dtype, g->g_stride, g->n);
   RDI_EACH dt[i] = c_set(raw ? g->dt[0] : 0.0f);
   if (g->gate == RD_GATE_LOWER_BOUND) {
     inner(g, RD_GATE_LOWER_BOUND, x, dt);
@@ -103,7 +112,8 @@ static __attribute__((noinline)) void betas(const rdi_prep_args *g) {
 
 /* nk = 1/sqrt(k.k + eps), nq = scale/sqrt(q.q + eps). Sums start at -0, which an fma adds without a
  * trace: the first product enters as it is. */
-RDI_INLINE void norms(const rdi_prep_args *g, rd_dtype dtype, float nk[RDI_TOKENS], float nq[RDI_TOKENS]) {
+RDI_INLINE void norms(const rdi_prep_args *g, rd_dtype dtype, float nk[RDI_TOKENS],
+                      float nq[RDI_TOKENS]) {
   for (int64_t t = 0; t < g->n; t++) {
     rdi_col kk = c_set(-0.0f), qq = kk;
     int64_t c = 0;
@@ -149,8 +159,8 @@ RDI_INLINE void run(const rdi_prep_args *g, rd_dtype dtype, const float *a_head)
   float nk[RDI_TOKENS] = {0}, nq[RDI_TOKENS] = {0};
   if (g->l2norm) norms(g, dtype, nk, nq);
   for (int64_t t = 0; t < g->n; t++) {
-    prep_row w = {c_set(nk[t]), c_set(g->l2norm ? nq[t] : g->scale), c_set(a_head ? a_head[t] : 0.0f),
-                  g->l2norm, a_head != NULL};
+    prep_row w = {c_set(nk[t]), c_set(g->l2norm ? nq[t] : g->scale),
+                  c_set(a_head ? a_head[t] : 0.0f), g->l2norm, a_head != NULL};
     rdi_col kq = c_set(-0.0f);
     int64_t c = 0;
     for (; c + 16 <= g->K; c += 16) kq = sixteen(g, &w, dtype, t, c, 16, kq);
@@ -163,12 +173,20 @@ RDI_INLINE void rdi_prep(const rdi_prep_args *g) {
   float a[RDI_TOKENS];
   const int head = g->axis == RD_PER_HEAD || g->gate == RD_GATE_NONE;
   betas(g);
-  if (head) heads(g, a);
-  else if (g->gate == RD_GATE_LOWER_BOUND) channels_lower_bound(g);
-  else if (g->gate == RD_GATE_SOFTPLUS) channels_softplus(g);
-  else if (g->gate == RD_GATE_LOG) channels_log(g);
-  else channels_decay(g);
-  if (g->qk_dtype == RD_F32) run(g, RD_F32, head ? a : NULL);
-  else if (g->qk_dtype == RD_F16) run(g, RD_F16, head ? a : NULL);
-  else run(g, RD_BF16, head ? a : NULL);
+  if (head)
+    heads(g, a);
+  else if (g->gate == RD_GATE_LOWER_BOUND)
+    channels_lower_bound(g);
+  else if (g->gate == RD_GATE_SOFTPLUS)
+    channels_softplus(g);
+  else if (g->gate == RD_GATE_LOG)
+    channels_log(g);
+  else
+    channels_decay(g);
+  if (g->qk_dtype == RD_F32)
+    run(g, RD_F32, head ? a : NULL);
+  else if (g->qk_dtype == RD_F16)
+    run(g, RD_F16, head ? a : NULL);
+  else
+    run(g, RD_BF16, head ? a : NULL);
 }

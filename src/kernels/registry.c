@@ -39,9 +39,9 @@ typedef struct fast_entry {
   rdi_fast_kernels k;
 } fast_entry;
 
-#define INIT_fold(suffix)   .fold = rdi_fold_##suffix
-#define INIT_spread(suffix) \
-  .spread = rdi_spread_##suffix, .spread_scratch = rdi_spread_scratch_##suffix, \
+#define INIT_fold(suffix) .fold = rdi_fold_##suffix
+#define INIT_spread(suffix)                                                                        \
+  .spread = rdi_spread_##suffix, .spread_scratch = rdi_spread_scratch_##suffix,                    \
   .spread_name = "spread_" #suffix
 
 static const fast_entry fast_entries[] = {
@@ -50,10 +50,13 @@ static const fast_entry fast_entries[] = {
 #define RDI_ROWS_TRANSPOSED(suffix, set, path, width)
 #define RDI_KERNEL(member, suffix, set, path)
 #define RDI_FAST(member, suffix, set, path) {RD_ISA_##set, {INIT_##member(suffix)}},
-#define RDI_FAST_PAIRS(suffix, set, path, width) \
-  {RD_ISA_##set, \
-   {.pairs = rdi_pairs_##suffix, .panel = (width), .to_panel = rdi_to_panel_##suffix, \
-    .from_panel = rdi_from_panel_##suffix, .pairs_name = "pairs_" #suffix}},
+#define RDI_FAST_PAIRS(suffix, set, path, width)                                                   \
+  {RD_ISA_##set,                                                                                   \
+   {.pairs = rdi_pairs_##suffix,                                                                   \
+    .panel = (width),                                                                              \
+    .to_panel = rdi_to_panel_##suffix,                                                             \
+    .from_panel = rdi_from_panel_##suffix,                                                         \
+    .pairs_name = "pairs_" #suffix}},
 #include "kernels/registry.def"
 };
 

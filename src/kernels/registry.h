@@ -54,15 +54,17 @@ const char *rdi_slot_name(rdi_slot slot); /* "rows", ...; NULL out of range */
 #define RDI_TYPE_widen(name)                void name(float *dst, const void *src, rd_dtype src_dtype, int64_t n)
 #define RDI_TYPE_narrow(name)               void name(void *dst, rd_dtype dst_dtype, const float *src, int64_t n)
 #define RDI_KERNEL(slot, suffix, isa, file) RDI_TYPE_##slot(rdi_##slot##_##suffix);
-#define RDI_TYPE_fold(suffix)            int64_t rdi_fold_##suffix(const rdi_fold_args *args)
-#define RDI_TYPE_spread(suffix) \
-  void rdi_spread_##suffix(const rdi_spread_args *args); \
+#define RDI_TYPE_fold(suffix)               int64_t rdi_fold_##suffix(const rdi_fold_args *args)
+#define RDI_TYPE_spread(suffix)                                                                    \
+  void rdi_spread_##suffix(const rdi_spread_args *args);                                           \
   int64_t rdi_spread_scratch_##suffix(int64_t K)
 #define RDI_FAST(slot, suffix, isa, file) RDI_TYPE_##slot(suffix);
-#define RDI_FAST_PAIRS(suffix, isa, file, panel) \
-  void rdi_pairs_##suffix(const rdi_pairs_args *args); \
-  void rdi_to_panel_##suffix(float *panel_out, const float *s, int64_t stride, int64_t R, int64_t K); \
-  void rdi_from_panel_##suffix(float *s, int64_t stride, const float *panel_in, int64_t R, int64_t K);
+#define RDI_FAST_PAIRS(suffix, isa, file, panel)                                                   \
+  void rdi_pairs_##suffix(const rdi_pairs_args *args);                                             \
+  void rdi_to_panel_##suffix(float *panel_out, const float *s, int64_t stride, int64_t R,          \
+                             int64_t K);                                                           \
+  void rdi_from_panel_##suffix(float *s, int64_t stride, const float *panel_in, int64_t R,         \
+                               int64_t K);
 #include "kernels/registry.def"
 
 #endif

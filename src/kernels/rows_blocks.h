@@ -79,8 +79,9 @@ static void run_group(const rdi_rows_args *g, const block *b, int64_t blocks, in
     int last = t + 1 == g->n && !keep;
     for (int64_t i = 0; i < blocks; i++) {
       const char *in = t == 1 ? b[i].in : b[i].out;
-      finish(g, &b[i], t, last ? pass_last(in, stride, p, now, b[i].u, g->K)
-                               : pass_all(in, b[i].out, stride, p, now, b[i].u, g->K));
+      finish(g, &b[i], t,
+             last ? pass_last(in, stride, p, now, b[i].u, g->K)
+                  : pass_all(in, b[i].out, stride, p, now, b[i].u, g->K));
       prefetch(&f);
     }
     p = now;
@@ -119,8 +120,8 @@ static void run_decode(const rdi_rows_args *g, int64_t blocks, int64_t stride) {
   pass_update(in, out, stride, p, u[(blocks - 1) & 1], g->K);
 }
 
-static void copy_rows(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t rows,
-                      int64_t K) {
+static void copy_rows(char *to, int64_t to_stride, const char *from, int64_t from_stride,
+                      int64_t rows, int64_t K) {
   for (int64_t r = 0; r < rows; r++)
     memcpy(to + r * to_stride, from + r * from_stride, (size_t)K * sizeof(float));
 }
@@ -130,13 +131,13 @@ static void run_tail(const rdi_rows_args *g, int64_t row, float *work) {
   _Alignas(64) float u[ROWS];
   int64_t rows = g->R - row, stride = g->Kp * 4;
   memset(work, 0, (size_t)(ROWS * stride));
-  copy_rows((char *)work, stride, (const char *)(g->s_in + row * g->in_stride), g->in_stride * 4, rows,
-            g->K);
+  copy_rows((char *)work, stride, (const char *)(g->s_in + row * g->in_stride), g->in_stride * 4,
+            rows, g->K);
   block b = {(char *)work, (char *)work, row, rows, u};
   run_group(g, &b, 1, stride, g->s_out != NULL, lines(NULL, 0, 1));
   if (g->s_out)
-    copy_rows((char *)(g->s_out + row * g->out_stride), g->out_stride * 4, (char *)work, stride, rows,
-              g->K);
+    copy_rows((char *)(g->s_out + row * g->out_stride), g->out_stride * 4, (char *)work, stride,
+              rows, g->K);
 }
 
 static int64_t rows_scratch(int64_t K) { return (GROUP + 1) * ROWS * ((K + 15) / 16 * 16); }

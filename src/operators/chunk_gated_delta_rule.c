@@ -15,8 +15,8 @@ typedef rd_chunk_gated_delta_rule_params params;
 
 static rd_status check_dim(rd_context *ctx, const char *name, const char *what, int64_t n) {
   if (n >= 1 && n <= RDI_MAX_DIM) return RD_OK;
-  return rdi_fail(ctx, RD_E_SHAPE, "%s: expected %s from 1 to %d, got %lld", name, what, RDI_MAX_DIM,
-                  (long long)n);
+  return rdi_fail(ctx, RD_E_SHAPE, "%s: expected %s from 1 to %d, got %lld", name, what,
+                  RDI_MAX_DIM, (long long)n);
 }
 
 /* q, k, v, beta, g, out; sets the views and the sizes. */
@@ -25,9 +25,11 @@ static rd_status check_activations(rd_context *ctx, const params *p, rdi_job *jo
       rdi_check_tensor(ctx, "query", &p->query, RDI_DT_FLOAT, 4, (int64_t[]){-1, -1, -1, -1}, 0);
   if (s != RD_OK) return s;
   const int type = 1 << p->query.dtype;
-  const int64_t B = p->query.shape[0], Hk = p->query.shape[1], T = p->query.shape[2], K = p->query.shape[3];
+  const int64_t B = p->query.shape[0], Hk = p->query.shape[1], T = p->query.shape[2],
+                K = p->query.shape[3];
   s = rdi_check_tensor(ctx, "key", &p->key, type, 4, p->query.shape, 0);
-  if (s == RD_OK) s = rdi_check_tensor(ctx, "value", &p->value, type, 4, (int64_t[]){B, -1, T, -1}, 0);
+  if (s == RD_OK)
+    s = rdi_check_tensor(ctx, "value", &p->value, type, 4, (int64_t[]){B, -1, T, -1}, 0);
   if (s != RD_OK) return s;
   const int64_t Hv = p->value.shape[1], V = p->value.shape[3];
   if (s == RD_OK) s = rdi_check_heads(ctx, "query", Hk, "value", Hv);
@@ -56,12 +58,14 @@ static rd_status check_states(rd_context *ctx, const params *p, rdi_job *job) {
   const int type = (1 << p->query.dtype) | RDI_DT_F32;
   rd_status s = rdi_check_tensor(ctx, "state", &p->state, type, 4, shape, 0);
   if (s == RD_OK)
-    s = rdi_check_tensor(ctx, "final_state", &p->final_state, 1 << p->state.dtype, 4, shape, RDI_OUTPUT);
+    s = rdi_check_tensor(ctx, "final_state", &p->final_state, 1 << p->state.dtype, 4, shape,
+                         RDI_OUTPUT);
   if (s == RD_OK)
     s = rdi_check_tensor(ctx, "actual_seq_lengths", &p->actual_seq_lengths, RDI_DT_I32, 1,
                          (int64_t[]){job->seq.B}, RDI_CONTIGUOUS);
   if (s == RD_OK)
-    s = rdi_check_range(ctx, "actual_seq_lengths", &p->actual_seq_lengths, 0, job->seq.T, RD_E_LENGTH);
+    s = rdi_check_range(ctx, "actual_seq_lengths", &p->actual_seq_lengths, 0, job->seq.T,
+                        RD_E_LENGTH);
   if (s != RD_OK) return s;
   job->seq.lengths = p->actual_seq_lengths.data;
   job->initial = rdo_states(&p->state, RD_STATE_KV, NULL, NULL);
@@ -71,14 +75,10 @@ static rd_status check_states(rd_context *ctx, const params *p, rdi_job *job) {
 
 static rd_status check_alias(rd_context *ctx, const params *p) {
   const rdi_alias_entry all[] = {
-      RDO_OUT("out", &p->out),
-      RDO_OUT_MAY_BE("final_state", &p->final_state, &p->state),
-      RDO_IN("query", &p->query),
-      RDO_IN("key", &p->key),
-      RDO_IN("value", &p->value),
-      RDO_IN("beta", &p->beta),
-      RDO_IN("state", &p->state),
-      RDO_IN("actual_seq_lengths", &p->actual_seq_lengths),
+      RDO_OUT("out", &p->out),    RDO_OUT_MAY_BE("final_state", &p->final_state, &p->state),
+      RDO_IN("query", &p->query), RDO_IN("key", &p->key),
+      RDO_IN("value", &p->value), RDO_IN("beta", &p->beta),
+      RDO_IN("state", &p->state), RDO_IN("actual_seq_lengths", &p->actual_seq_lengths),
       RDO_IN("g", &p->g),
   };
   return rdi_check_alias(ctx, all, (int)(sizeof all / sizeof all[0]));

@@ -19,20 +19,22 @@ static rd_status prepare(rd_context *ctx, const params *p, rdi_job *job) {
                          (int64_t[]){-1, -1, RDO_DIM, RDO_DIM}, RDI_CONTIGUOUS | RDI_OUTPUT);
   if (s != RD_OK) return s;
   const int64_t B = p->recurrent_state.shape[0], N = p->recurrent_state.shape[1];
-  if (B < 1) return rdi_fail(ctx, RD_E_SHAPE, "recurrent_state: expected B > 0, got %lld", (long long)B);
+  if (B < 1)
+    return rdi_fail(ctx, RD_E_SHAPE, "recurrent_state: expected B > 0, got %lld", (long long)B);
   if (N < 1 || N > RDO_MAX_HEADS)
-    return rdi_fail(ctx, RD_E_HEADS, "recurrent_state: expected 1 to %d heads, got %lld", RDO_MAX_HEADS,
-                    (long long)N);
+    return rdi_fail(ctx, RD_E_HEADS, "recurrent_state: expected 1 to %d heads, got %lld",
+                    RDO_MAX_HEADS, (long long)N);
   s = rdi_check_tensor(ctx, "replay_u", &p->replay_u, RDI_DT_F16, 4, (int64_t[]){B, -1, N, RDO_DIM},
                        RDI_CONTIGUOUS);
   if (s != RD_OK) return s;
   const int64_t C = p->replay_u.shape[1], shape[4] = {B, C, N, RDO_DIM};
   s = rdi_check_tensor(ctx, "replay_k", &p->replay_k, RDI_DT_F16, 4, shape, RDI_CONTIGUOUS);
   if (s == RD_OK)
-    s = rdi_check_tensor(ctx, "replay_decay", &p->replay_decay, RDI_DT_F32, 4, shape, RDI_CONTIGUOUS);
-  if (s == RD_OK)
-    s = rdi_check_tensor(ctx, "num_accepted_tokens", &p->num_accepted_tokens, RDI_DT_I32, 1, (int64_t[]){B},
+    s = rdi_check_tensor(ctx, "replay_decay", &p->replay_decay, RDI_DT_F32, 4, shape,
                          RDI_CONTIGUOUS);
+  if (s == RD_OK)
+    s = rdi_check_tensor(ctx, "num_accepted_tokens", &p->num_accepted_tokens, RDI_DT_I32, 1,
+                         (int64_t[]){B}, RDI_CONTIGUOUS);
   if (s == RD_OK)
     s = rdi_check_range(ctx, "num_accepted_tokens", &p->num_accepted_tokens, 0, C, RD_E_ACCEPTED);
   if (s != RD_OK) return s;
@@ -51,8 +53,8 @@ static rd_status prepare(rd_context *ctx, const params *p, rdi_job *job) {
   rdo_kda_math(&job->m, N, N, 1.0f, 0.0f, RD_EXACT);
   job->seq = (rdi_seqs){.B = B};
   job->initial = job->final = rdo_states(&p->recurrent_state, RD_STATE_VK, NULL, NULL);
-  job->prev = (rdi_recs){rdo_record(&p->replay_u), rdo_record(&p->replay_k), rdo_record(&p->replay_decay),
-                         RD_PER_CHANNEL, C};
+  job->prev = (rdi_recs){rdo_record(&p->replay_u), rdo_record(&p->replay_k),
+                         rdo_record(&p->replay_decay), RD_PER_CHANNEL, C};
   job->accepted = p->num_accepted_tokens.data;
   return RD_OK;
 }

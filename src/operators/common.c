@@ -12,13 +12,15 @@ rd_layout_qkv rd_layout_qkv_parse(const char *name) {
 
 rd_status rdo_check_struct(rd_context *ctx, size_t got, size_t expected) {
   if (got == expected) return RD_OK;
-  return rdi_fail(ctx, RD_E_STRUCT_SIZE, "params.struct_size: expected %zu, got %zu (use the _init function)",
-                  expected, got);
+  return rdi_fail(ctx, RD_E_STRUCT_SIZE,
+                  "params.struct_size: expected %zu, got %zu (use the _init function)", expected,
+                  got);
 }
 
 rd_status rdo_check_block_num(rd_context *ctx, int32_t n) {
   if (n == 0 || n == 8 || n == 24 || n == 28 || n == 32) return RD_OK;
-  return rdi_fail(ctx, RD_E_BLOCK_NUM, "block_num: expected None (0), 8, 24, 28 or 32, got %d", (int)n);
+  return rdi_fail(ctx, RD_E_BLOCK_NUM, "block_num: expected None (0), 8, 24, 28 or 32, got %d",
+                  (int)n);
 }
 
 rd_status rdo_check_scale(rd_context *ctx, int32_t has_scale, double scale, float *out) {
@@ -32,7 +34,8 @@ rd_status rdo_check_numerics(rd_context *ctx, rd_numerics numerics) {
   return rdi_fail(ctx, RD_E_ENUM, "numerics: expected RD_EXACT or RD_FAST, got %d", (int)numerics);
 }
 
-void rdo_kda_math(rdi_math *m, int64_t Hk, int64_t Hv, float scale, float lb, rd_numerics numerics) {
+void rdo_kda_math(rdi_math *m, int64_t Hk, int64_t Hv, float scale, float lb,
+                  rd_numerics numerics) {
   m->gate = RD_GATE_LOWER_BOUND;
   m->axis = RD_PER_CHANNEL;
   m->beta_kind = RD_BETA_LOGIT;
@@ -51,9 +54,11 @@ void rdo_kda_math(rdi_math *m, int64_t Hk, int64_t Hv, float scale, float lb, rd
 
 rd_status rdo_kda_gate_weights(rd_context *ctx, rdi_job *job, const rd_tensor *A_log,
                                const rd_tensor *dt_bias, int64_t H) {
-  rd_status s = rdi_check_tensor(ctx, "A_log", A_log, RDI_DT_F32, 1, (int64_t[]){H}, RDI_CONTIGUOUS);
+  rd_status s =
+      rdi_check_tensor(ctx, "A_log", A_log, RDI_DT_F32, 1, (int64_t[]){H}, RDI_CONTIGUOUS);
   if (s == RD_OK)
-    s = rdi_check_tensor(ctx, "dt_bias", dt_bias, RDI_DT_F32, 2, (int64_t[]){H, RDO_DIM}, RDI_CONTIGUOUS);
+    s = rdi_check_tensor(ctx, "dt_bias", dt_bias, RDI_DT_F32, 2, (int64_t[]){H, RDO_DIM},
+                         RDI_CONTIGUOUS);
   if (s != RD_OK) return s;
   job->A_log = A_log->data;
   job->A_log_stride = 1;
@@ -81,8 +86,10 @@ static rd_status sizes_from_g(rd_context *ctx, rdo_mixed *x, rdo_axes ax) {
   x->N = x->g->shape[ax.h];
   x->S = x->g->shape[ax.t];
   if (x->N < 1 || x->N > RDO_MAX_HEADS)
-    return rdi_fail(ctx, RD_E_HEADS, "g: expected 1 to %d heads, got %lld", RDO_MAX_HEADS, (long long)x->N);
-  if (x->S < 1) return rdi_fail(ctx, RD_E_SHAPE, "g: expected at least one token, got %lld", (long long)x->S);
+    return rdi_fail(ctx, RD_E_HEADS, "g: expected 1 to %d heads, got %lld", RDO_MAX_HEADS,
+                    (long long)x->N);
+  if (x->S < 1)
+    return rdi_fail(ctx, RD_E_SHAPE, "g: expected at least one token, got %lld", (long long)x->S);
   if (ax.b >= 0) {
     x->B = x->g->shape[ax.b];
     if (x->B < 1) return rdi_fail(ctx, RD_E_SHAPE, "g: expected B > 0, got %lld", (long long)x->B);
@@ -100,12 +107,14 @@ static rd_status sequences_of(rd_context *ctx, rdi_job *job, rdo_mixed *x) {
     job->seq = (rdi_seqs){.B = x->B, .T = x->S};
     return RD_OK;
   }
-  rd_status s = rdi_check_tensor(ctx, "cu_seqlens", cu, RDI_DT_I32, 1, (int64_t[]){-1}, RDI_CONTIGUOUS);
+  rd_status s =
+      rdi_check_tensor(ctx, "cu_seqlens", cu, RDI_DT_I32, 1, (int64_t[]){-1}, RDI_CONTIGUOUS);
   if (s != RD_OK) return s;
   x->B = cu->shape[0] - 1;
   x->tokens = x->S;
   if (x->B < 1)
-    return rdi_fail(ctx, RD_E_SHAPE, "cu_seqlens: expected B+1 >= 2 entries, got %lld", (long long)cu->shape[0]);
+    return rdi_fail(ctx, RD_E_SHAPE, "cu_seqlens: expected B+1 >= 2 entries, got %lld",
+                    (long long)cu->shape[0]);
   s = rdi_check_cu(ctx, "cu_seqlens", cu, x->B, x->tokens, 1, 1);
   if (s != RD_OK) return s;
   job->seq = (rdi_seqs){.B = x->B, .T = x->tokens, .cu = cu->data, .is64 = 0};
@@ -119,7 +128,8 @@ static rd_status sequences_of(rd_context *ctx, rdi_job *job, rdo_mixed *x) {
 
 rd_status rdo_unpack_mixed(rd_context *ctx, rdi_job *job, rdo_mixed *x) {
   if (x->layout != RD_BSND && x->layout != RD_BNSD && x->layout != RD_TND)
-    return rdi_fail(ctx, RD_E_ENUM, "layout_qkv: expected BSND, BNSD or TND, got %d", (int)x->layout);
+    return rdi_fail(ctx, RD_E_ENUM, "layout_qkv: expected BSND, BNSD or TND, got %d",
+                    (int)x->layout);
   const rdo_axes ax = axes_of(x->layout);
   rd_status s = sizes_from_g(ctx, x, ax);
   if (s != RD_OK) return s;
@@ -133,18 +143,21 @@ rd_status rdo_unpack_mixed(rd_context *ctx, rdi_job *job, rdo_mixed *x) {
     logits[0] = S, logits[1] = N, logits[2] = 1;
   }
   const int mixed_rank = x->layout == RD_BNSD ? 4 : ax.rank - 1;
-  s = rdi_check_tensor(ctx, "mixedqkv", x->mixedqkv, RDI_DT_BF16, mixed_rank, mixed, RDI_CONTIGUOUS);
-  if (s == RD_OK) s = rdi_check_tensor(ctx, "beta", x->beta, RDI_DT_BF16, ax.rank, logits, RDI_CONTIGUOUS);
+  s = rdi_check_tensor(ctx, "mixedqkv", x->mixedqkv, RDI_DT_BF16, mixed_rank, mixed,
+                       RDI_CONTIGUOUS);
   if (s == RD_OK)
-    s = rdi_check_tensor(ctx, "out", x->out, RDI_DT_BF16, ax.rank, x->g->shape, RDI_CONTIGUOUS | RDI_OUTPUT);
+    s = rdi_check_tensor(ctx, "beta", x->beta, RDI_DT_BF16, ax.rank, logits, RDI_CONTIGUOUS);
+  if (s == RD_OK)
+    s = rdi_check_tensor(ctx, "out", x->out, RDI_DT_BF16, ax.rank, x->g->shape,
+                         RDI_CONTIGUOUS | RDI_OUTPUT);
   if (s == RD_OK) s = sequences_of(ctx, job, x);
   if (s != RD_OK) return s;
 
   /* Strides follow from the layouts: every tensor here is contiguous. */
   const int heads_outer = x->layout == RD_BNSD;
   const int64_t row = 3 * N * RDO_DIM;
-  rdi_view q = {x->mixedqkv->data, RD_BF16, x->layout == RD_TND ? 0 : S * row, heads_outer ? RDO_DIM : row,
-                heads_outer ? S * RDO_DIM : RDO_DIM};
+  rdi_view q = {x->mixedqkv->data, RD_BF16, x->layout == RD_TND ? 0 : S * row,
+                heads_outer ? RDO_DIM : row, heads_outer ? S * RDO_DIM : RDO_DIM};
   const int64_t part = N * q.sh * 2; /* bytes from Q to K to V */
   job->q = job->k = job->v = q;
   job->k.base += part;
@@ -155,7 +168,8 @@ rd_status rdo_unpack_mixed(rd_context *ctx, rdi_job *job, rdo_mixed *x) {
   return RD_OK;
 }
 
-rdi_states rdo_states(const rd_tensor *t, rd_state_layout layout, const int32_t *index, const char *name) {
+rdi_states rdo_states(const rd_tensor *t, rd_state_layout layout, const int32_t *index,
+                      const char *name) {
   return (rdi_states){.base = t->data,
                       .dtype = t->dtype,
                       .layout = layout,

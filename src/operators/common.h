@@ -8,9 +8,12 @@
 #include "core/job.h"
 
 /* Entries of the aliasing check. */
-#define RDO_IN(label, tensor) {.name = (label), .t = (tensor)}
-#define RDO_OUT(label, tensor) {.name = (label), .t = (tensor), .is_output = 1}
-#define RDO_OUT_MAY_BE(label, tensor, input) {.name = (label), .t = (tensor), .is_output = 1, .same = (input)}
+#define RDO_IN(label, tensor)                                                                      \
+  { .name = (label), .t = (tensor) }
+#define RDO_OUT(label, tensor)                                                                     \
+  { .name = (label), .t = (tensor), .is_output = 1 }
+#define RDO_OUT_MAY_BE(label, tensor, input)                                                       \
+  { .name = (label), .t = (tensor), .is_output = 1, .same = (input) }
 
 enum { RDO_DIM = 128, RDO_MAX_HEADS = 96 };
 
@@ -44,7 +47,8 @@ typedef struct rdo_mixed {
 rd_status rdo_unpack_mixed(rd_context *ctx, rdi_job *job, rdo_mixed *x);
 
 /* State tensor [R,H,.,.] seen as a pool of R slots; `name` is what messages call the index. */
-rdi_states rdo_states(const rd_tensor *t, rd_state_layout layout, const int32_t *index, const char *name);
+rdi_states rdo_states(const rd_tensor *t, rd_state_layout layout, const int32_t *index,
+                      const char *name);
 
 /* Record tensors [B,C,N,128]. */
 rdi_record_view rdo_record(const rd_tensor *t);

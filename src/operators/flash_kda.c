@@ -12,17 +12,20 @@ void rd_flash_kda_init(rd_flash_kda_params *p) {
   p->numerics = RD_EXACT;
 }
 
-static rd_status check_tensors(rd_context *ctx, const rd_flash_kda_params *p, rdo_flash *f, rdi_job *job) {
+static rd_status check_tensors(rd_context *ctx, const rd_flash_kda_params *p, rdo_flash *f,
+                               rdi_job *job) {
   rd_status s = rdo_flash_sizes(ctx, f, p->layout_qkv, &p->q, &p->v, &p->initial_state, 1);
   if (s != RD_OK) return s;
   const int rank = f->b < 0 ? 3 : 4;
   s = rdi_check_tensor(ctx, "k", &p->k, RDI_DT_BF16, rank, p->q.shape, RDI_CONTIGUOUS);
-  if (s == RD_OK) s = rdi_check_tensor(ctx, "g", &p->g, RDI_DT_BF16, rank, p->v.shape, RDI_CONTIGUOUS);
+  if (s == RD_OK)
+    s = rdi_check_tensor(ctx, "g", &p->g, RDI_DT_BF16, rank, p->v.shape, RDI_CONTIGUOUS);
   if (s == RD_OK)
     s = rdi_check_tensor(ctx, "beta", &p->beta, RDI_DT_BF16, rank - 1, p->v.shape, RDI_CONTIGUOUS);
   if (s == RD_OK) s = rdo_kda_gate_weights(ctx, job, &p->A_log, &p->dt_bias, f->Hv);
   if (s == RD_OK)
-    s = rdi_check_tensor(ctx, "out", &p->out, RDI_DT_BF16, rank, p->v.shape, RDI_CONTIGUOUS | RDI_OUTPUT);
+    s = rdi_check_tensor(ctx, "out", &p->out, RDI_DT_BF16, rank, p->v.shape,
+                         RDI_CONTIGUOUS | RDI_OUTPUT);
   if (s == RD_OK)
     s = rdi_check_tensor(ctx, "final_state", &p->final_state, RDI_DT_F32, 4, p->initial_state.shape,
                          RDI_CONTIGUOUS | RDI_OUTPUT);
@@ -71,8 +74,10 @@ static rd_status prepare(rd_context *ctx, const rd_flash_kda_params *p, rdi_job 
   job->verb = RDI_PREFILL;
   rdo_kda_math(&job->m, f.Hk, f.Hv, scale, lb, p->numerics);
   job->seq = (rdi_seqs){.B = f.B, .T = f.S};
-  if (f.layout == RD_TND) job->seq.cu = numbers;
-  else job->seq.lengths = numbers;
+  if (f.layout == RD_TND)
+    job->seq.cu = numbers;
+  else
+    job->seq.lengths = numbers;
   return RD_OK;
 }
 

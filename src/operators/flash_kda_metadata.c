@@ -11,8 +11,8 @@ void rd_flash_kda_metadata_init(rd_flash_kda_metadata_params *p) {
 }
 
 /* Shapes alone: a tensor without memory passes through the check as if it had some. */
-static rd_status check_shape_of(rd_context *ctx, const char *name, const rd_tensor *t, int dtypes, int rank,
-                                const int64_t *shape, int data) {
+static rd_status check_shape_of(rd_context *ctx, const char *name, const rd_tensor *t, int dtypes,
+                                int rank, const int64_t *shape, int data) {
   _Alignas(8) char never_read = 0; /* aligned: the check looks at the address, too */
   rd_tensor view = *t;
   if (!data && view.data == NULL) view.data = &never_read;
@@ -45,11 +45,13 @@ rd_status rdo_flash_sizes(rd_context *ctx, rdo_flash *f, rd_layout_qkv layout, c
   if (s != RD_OK) return s;
   f->B = initial_state->shape[0];
   if (f->B > INT32_MAX - RDO_META_HEADER - 2 || f->S > INT32_MAX || f->Hv > INT32_MAX)
-    return rdi_fail(ctx, RD_E_OVERFLOW, "q: a schedule counts in 32 bits; B, tokens and heads must fit");
+    return rdi_fail(ctx, RD_E_OVERFLOW,
+                    "q: a schedule counts in 32 bits; B, tokens and heads must fit");
   return RD_OK;
 }
 
-static rd_status check_params(rd_context *ctx, const rd_flash_kda_metadata_params *p, rdo_flash *f) {
+static rd_status check_params(rd_context *ctx, const rd_flash_kda_metadata_params *p,
+                              rdo_flash *f) {
   rd_status s = rdo_check_struct(ctx, p->struct_size, sizeof *p);
   if (s == RD_OK) s = rdo_flash_sizes(ctx, f, p->layout_qkv, &p->q, &p->v, &p->initial_state, 0);
   if (s != RD_OK) return s;
@@ -59,15 +61,17 @@ static rd_status check_params(rd_context *ctx, const rd_flash_kda_metadata_param
       return rdi_fail(ctx, RD_E_NULL, "cu_seqlens: required when layout_qkv is TND");
     return RD_OK;
   }
-  s = rdi_check_tensor(ctx, "cu_seqlens", cu, RDI_DT_INDEX, 1, (int64_t[]){f->B + 1}, RDI_CONTIGUOUS);
+  s = rdi_check_tensor(ctx, "cu_seqlens", cu, RDI_DT_INDEX, 1, (int64_t[]){f->B + 1},
+                       RDI_CONTIGUOUS);
   if (s != RD_OK) return s;
   if (f->layout == RD_TND) return rdi_check_cu(ctx, "cu_seqlens", cu, f->B, f->S, 0, 1);
   s = rdi_check_cu(ctx, "cu_seqlens", cu, f->B, INT64_MAX, 0, 0);
   const rdi_seqs seq = {.B = f->B, .T = f->S, .cu = cu->data, .is64 = cu->dtype == RD_I64};
   for (int64_t b = 0; s == RD_OK && b < f->B; b++)
     if (rdi_seq_length(&seq, b) > f->S)
-      s = rdi_fail(ctx, RD_E_LENGTH, "cu_seqlens: sequence %lld has length %lld, more than S = %lld",
-                   (long long)b, (long long)rdi_seq_length(&seq, b), (long long)f->S);
+      s = rdi_fail(ctx, RD_E_LENGTH,
+                   "cu_seqlens: sequence %lld has length %lld, more than S = %lld", (long long)b,
+                   (long long)rdi_seq_length(&seq, b), (long long)f->S);
   return s;
 }
 
@@ -79,23 +83,27 @@ static int64_t count_of(const rdo_flash *f, const rd_tensor *cu) {
 static int32_t check_sum(const int32_t *words, int64_t n) {
   uint32_t h = 2166136261u;
   for (int64_t i = 0; i < n; i++)
-    for (int byte = 0; byte < 4; byte++) h = (h ^ (((uint32_t)words[i] >> (8 * byte)) & 255u)) * 16777619u;
+    for (int byte = 0; byte < 4; byte++)
+      h = (h ^ (((uint32_t)words[i] >> (8 * byte)) & 255u)) * 16777619u;
   int32_t out;
   memcpy(&out, &h, sizeof out);
   return out;
 }
 
 static void write_header(int32_t *w, const rdo_flash *f, int64_t count) {
-  const int64_t header[RDO_META_HEADER] = {RDO_META_MAGIC, RDO_META_VERSION, f->layout, f->B, f->S, f->Hk,
-                                           f->Hv, count, RDO_META_HEADER + count + 1};
+  const int64_t header[RDO_META_HEADER] = {
+      RDO_META_MAGIC, RDO_META_VERSION,           f->layout, f->B, f->S, f->Hk, f->Hv,
+      count,          RDO_META_HEADER + count + 1};
   for (int i = 0; i < RDO_META_HEADER; i++) w[i] = (int32_t)header[i];
 }
 
-rd_status rd_flash_kda_metadata_size(rd_context *ctx, const rd_flash_kda_metadata_params *p, int64_t *n) {
+rd_status rd_flash_kda_metadata_size(rd_context *ctx, const rd_flash_kda_metadata_params *p,
+                                     int64_t *n) {
   rd_status s = rdi_enter(ctx);
   if (s != RD_OK) return s;
   if (p == NULL || n == NULL)
-    return rdi_leave(ctx, rdi_fail(ctx, RD_E_NULL, "%s: must not be NULL", p == NULL ? "params" : "n"));
+    return rdi_leave(ctx,
+                     rdi_fail(ctx, RD_E_NULL, "%s: must not be NULL", p == NULL ? "params" : "n"));
   rdo_flash f;
   s = check_params(ctx, p, &f);
   if (s == RD_OK) *n = RDO_META_HEADER + count_of(&f, &p->cu_seqlens) + 1;
@@ -137,15 +145,17 @@ rd_status rd_flash_kda_metadata(rd_context *ctx, const rd_flash_kda_metadata_par
 static rd_status check_numbers(rd_context *ctx, const rdo_flash *f, const int32_t *n) {
   int32_t last = 0;
   for (int64_t b = 0; b < f->B; b++) {
-    const int bad = f->layout == RD_TND ? n[b] < last || (b == 0 && n[0] != 0) : n[b] < 0 || n[b] > f->S;
+    const int bad =
+        f->layout == RD_TND ? n[b] < last || (b == 0 && n[0] != 0) : n[b] < 0 || n[b] > f->S;
     if (bad)
-      return rdi_fail(ctx, RD_E_METADATA, "metadata: entry %lld is %d, which no schedule of this call has",
+      return rdi_fail(ctx, RD_E_METADATA,
+                      "metadata: entry %lld is %d, which no schedule of this call has",
                       (long long)b, (int)n[b]);
     last = n[b];
   }
   if (f->layout == RD_TND && (n[f->B] < last || n[f->B] != f->S))
-    return rdi_fail(ctx, RD_E_METADATA, "metadata: schedule ends at %d, expected %lld tokens", (int)n[f->B],
-                    (long long)f->S);
+    return rdi_fail(ctx, RD_E_METADATA, "metadata: schedule ends at %d, expected %lld tokens",
+                    (int)n[f->B], (long long)f->S);
   return RD_OK;
 }
 
@@ -154,28 +164,33 @@ rd_status rdo_flash_schedule(rd_context *ctx, const rdo_flash *f, const rd_tenso
   *numbers = NULL;
   if (metadata->dtype == RD_ABSENT) {
     if (f->layout == RD_TND && f->B != 1)
-      return rdi_fail(ctx, RD_E_NULL, "metadata: required in TND with %lld sequences", (long long)f->B);
+      return rdi_fail(ctx, RD_E_NULL, "metadata: required in TND with %lld sequences",
+                      (long long)f->B);
     return RD_OK;
   }
-  rd_status s = rdi_check_tensor(ctx, "metadata", metadata, RDI_DT_I32, 1, (int64_t[]){-1}, RDI_CONTIGUOUS);
+  rd_status s =
+      rdi_check_tensor(ctx, "metadata", metadata, RDI_DT_I32, 1, (int64_t[]){-1}, RDI_CONTIGUOUS);
   if (s != RD_OK) return s;
   const int32_t *w = metadata->data;
   const int64_t words = metadata->shape[0];
   if (words <= RDO_META_HEADER || w[0] != RDO_META_MAGIC || w[8] != words)
     return rdi_fail(ctx, RD_E_METADATA, "metadata: not a schedule made by flash_kda_metadata");
   if (w[1] != RDO_META_VERSION)
-    return rdi_fail(ctx, RD_E_METADATA, "metadata: expected version %d, got %d", RDO_META_VERSION, (int)w[1]);
+    return rdi_fail(ctx, RD_E_METADATA, "metadata: expected version %d, got %d", RDO_META_VERSION,
+                    (int)w[1]);
   if (w[words - 1] != check_sum(w, words - 1))
-    return rdi_fail(ctx, RD_E_METADATA, "metadata: check sum does not match, the schedule is damaged");
+    return rdi_fail(ctx, RD_E_METADATA,
+                    "metadata: check sum does not match, the schedule is damaged");
   const int64_t count = w[7], want = f->layout == RD_TND ? f->B + 1 : count == 0 ? 0 : f->B;
   int32_t expected[RDO_META_HEADER];
   write_header(expected, f, want);
-  static const char *const field[RDO_META_HEADER] = {"magic", "version", "layout_qkv", "B", "tokens",
-                                                     "key heads", "value heads", "entries", "words"};
+  static const char *const field[RDO_META_HEADER] = {"magic",       "version", "layout_qkv",
+                                                     "B",           "tokens",  "key heads",
+                                                     "value heads", "entries", "words"};
   for (int i = 2; i < RDO_META_HEADER; i++)
     if (w[i] != expected[i])
-      return rdi_fail(ctx, RD_E_METADATA, "metadata: made for another call: %s is %d, expected %d", field[i],
-                      (int)w[i], (int)expected[i]);
+      return rdi_fail(ctx, RD_E_METADATA, "metadata: made for another call: %s is %d, expected %d",
+                      field[i], (int)w[i], (int)expected[i]);
   if (count == 0) return RD_OK;
   *numbers = w + RDO_META_HEADER;
   return check_numbers(ctx, f, *numbers);

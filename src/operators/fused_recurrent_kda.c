@@ -32,13 +32,15 @@ static rd_status check_accepted(rd_context *ctx, const params *p, const rdi_seqs
   const int32_t *n = t->data;
   for (int64_t b = 0; b < seq->B; b++)
     if (n[b] < 0 || n[b] > rdi_seq_length(seq, b))
-      return rdi_fail(ctx, RD_E_ACCEPTED, "num_accepted_tokens: entry %lld is %d, expected 0 to %lld",
-                      (long long)b, (int)n[b], (long long)rdi_seq_length(seq, b));
+      return rdi_fail(ctx, RD_E_ACCEPTED,
+                      "num_accepted_tokens: entry %lld is %d, expected 0 to %lld", (long long)b,
+                      (int)n[b], (long long)rdi_seq_length(seq, b));
   return RD_OK;
 }
 
 /* The slot a sequence starts from: that of its last accepted token, else of its first. */
-static rd_status initial_slots(rd_context *ctx, const params *p, const rdi_job *job, int32_t *first) {
+static rd_status initial_slots(rd_context *ctx, const params *p, const rdi_job *job,
+                               int32_t *first) {
   const int32_t *slot = p->ssm_state_indices.data, *n = p->num_accepted_tokens.data;
   for (int64_t b = 0; b < job->seq.B; b++) {
     const int64_t start = job->seq.cu != NULL ? rdi_seq_start(&job->seq, b) : b * job->seq.T;
@@ -73,8 +75,12 @@ static rd_status prepare(rd_context *ctx, const params *p, rdi_job *job) {
   if (s == RD_OK) s = rdo_check_scale(ctx, p->has_scale, p->scale, &scale);
   if (s == RD_OK) s = rdi_check_lower_bound(ctx, "lower_bound", p->lower_bound, &lb);
   if (s != RD_OK) return s;
-  rdo_mixed x = {.mixedqkv = &p->mixedqkv, .beta = &p->beta, .g = &p->g, .out = &p->out,
-                 .cu_seqlens = &p->cu_seqlens, .layout = p->layout_qkv};
+  rdo_mixed x = {.mixedqkv = &p->mixedqkv,
+                 .beta = &p->beta,
+                 .g = &p->g,
+                 .out = &p->out,
+                 .cu_seqlens = &p->cu_seqlens,
+                 .layout = p->layout_qkv};
   s = rdo_unpack_mixed(ctx, job, &x);
   if (s == RD_OK) s = rdo_kda_gate_weights(ctx, job, &p->A_log, &p->dt_bias, x.N);
   if (s == RD_OK) s = check_state(ctx, p, &x);
@@ -87,7 +93,8 @@ static rd_status prepare(rd_context *ctx, const params *p, rdi_job *job) {
 
   job->verb = RDI_DECODE;
   rdo_kda_math(&job->m, x.N, x.N, scale, lb, RD_EXACT);
-  job->snapshots = rdo_states(&p->state, RD_STATE_VK, p->ssm_state_indices.data, "ssm_state_indices");
+  job->snapshots =
+      rdo_states(&p->state, RD_STATE_VK, p->ssm_state_indices.data, "ssm_state_indices");
   int32_t *first = rdi_scratch_take(ctx, (size_t)x.B * sizeof *first);
   if (first == NULL) return RD_E_NOMEM;
   s = initial_slots(ctx, p, job, first);

@@ -20,12 +20,14 @@ static rd_status check_records(rd_context *ctx, const params *p, const rdo_mixed
   if (s != RD_OK) return s;
   const int64_t C = p->replay_u.shape[1];
   const int64_t shape[4] = {x->B, C, x->N, RDO_DIM};
-  s = rdi_check_tensor(ctx, "replay_k", &p->replay_k, RDI_DT_F16, 4, shape, RDI_CONTIGUOUS | RDI_OUTPUT);
+  s = rdi_check_tensor(ctx, "replay_k", &p->replay_k, RDI_DT_F16, 4, shape,
+                       RDI_CONTIGUOUS | RDI_OUTPUT);
   if (s == RD_OK)
     s = rdi_check_tensor(ctx, "replay_decay", &p->replay_decay, RDI_DT_F32, 4, shape,
                          RDI_CONTIGUOUS | RDI_OUTPUT);
   if (s == RD_OK && x->longest > C)
-    s = rdi_fail(ctx, RD_E_CAPACITY, "replay_u: capacity C = %lld is less than the longest sequence, %lld",
+    s = rdi_fail(ctx, RD_E_CAPACITY,
+                 "replay_u: capacity C = %lld is less than the longest sequence, %lld",
                  (long long)C, (long long)x->longest);
   return s;
 }
@@ -56,8 +58,12 @@ static rd_status prepare(rd_context *ctx, const params *p, rdi_job *job) {
   if (s == RD_OK) s = rdi_check_lower_bound(ctx, "lower_bound", p->lower_bound, &lb);
   if (s != RD_OK) return s;
 
-  rdo_mixed x = {.mixedqkv = &p->mixedqkv, .beta = &p->beta, .g = &p->g, .out = &p->out,
-                 .cu_seqlens = &p->cu_seqlens, .layout = p->layout_qkv};
+  rdo_mixed x = {.mixedqkv = &p->mixedqkv,
+                 .beta = &p->beta,
+                 .g = &p->g,
+                 .out = &p->out,
+                 .cu_seqlens = &p->cu_seqlens,
+                 .layout = p->layout_qkv};
   s = rdo_unpack_mixed(ctx, job, &x);
   if (s == RD_OK) s = rdo_kda_gate_weights(ctx, job, &p->A_log, &p->dt_bias, x.N);
   if (s == RD_OK)
@@ -71,8 +77,8 @@ static rd_status prepare(rd_context *ctx, const params *p, rdi_job *job) {
   job->block_num = p->block_num;
   rdo_kda_math(&job->m, x.N, x.N, scale, lb, p->numerics);
   job->initial = rdo_states(&p->recurrent_state, RD_STATE_VK, NULL, NULL);
-  job->next = (rdi_recs){rdo_record(&p->replay_u), rdo_record(&p->replay_k), rdo_record(&p->replay_decay),
-                         RD_PER_CHANNEL, p->replay_u.shape[1]};
+  job->next = (rdi_recs){rdo_record(&p->replay_u), rdo_record(&p->replay_k),
+                         rdo_record(&p->replay_decay), RD_PER_CHANNEL, p->replay_u.shape[1]};
   return RD_OK;
 }
 

@@ -48,7 +48,9 @@ static void issue_vec2(rd_npu_core *c, const setup *t) {
   rd_npu_scalar x = t->r.to == RD_NPU_S32 ? rd_npu_s32(t->integer) : rd_npu_f32(t->scalar);
   CALL(vmuls)
   CALL(vadds)
-  CALL(vmaxs) CALL(vmins) CALL(vaxpy)
+  CALL(vmaxs)
+  CALL(vmins)
+  CALL(vaxpy)
 #undef CALL
 #define CALL(op)                                                                                   \
   if (IS(#op)) op(UB(t->dst), UB(t->src0), AT);

@@ -39,13 +39,18 @@ static rd_npu_call prepared(const rd_npu_kernel_desc *desc, const char *shape, c
   call.seed = 1;
   call.cores = h->cores;
   if (desc->generate(&call, shape) != RD_NPU_OK) stop(shape, call.error);
-  for (int i = 0; h->settings[i]; i += 2) rd_npu_call_set(&call, h->settings[i], h->settings[i + 1]);
+  for (int i = 0; h->settings[i]; i += 2)
+    rd_npu_call_set(&call, h->settings[i], h->settings[i + 1]);
   if (desc->prepare(&call) != RD_NPU_OK) stop(shape, call.error);
   return call;
 }
 
 static void launch(rd_npu_call *call, const char *shape, const how *h) {
-  rd_npu_options o = {.size = sizeof o, .mode = h->mode, .schedule = h->schedule, .seed = h->seed, .threads = h->threads};
+  rd_npu_options o = {.size = sizeof o,
+                      .mode = h->mode,
+                      .schedule = h->schedule,
+                      .seed = h->seed,
+                      .threads = h->threads};
   rd_npu_report *report = NULL;
   call->launch.tensors = call->gm; /* the call was copied since prepare() */
   rd_npu_status s = rd_npu_run(&call->launch, &o, &report);
@@ -64,7 +69,8 @@ rd_npu_call run_shape(const char *kernel, const char *shape, const how *h) {
   return call;
 }
 
-static void check_output(const rd_npu_named *t, const double *expected, double atol, double rtol, const char *shape) {
+static void check_output(const rd_npu_named *t, const double *expected, double atol, double rtol,
+                         const char *shape) {
   char detail[160];
   for (int64_t i = 0, n = rd_npu_named_count(t); i < n; i++) {
     const double x = rd_npu_named_value(t, i), r = expected[i];
@@ -83,12 +89,13 @@ void check_oracle(const char *kernel, const char *shape, const how *h) {
   for (int i = 0; desc->limits[i].output; i++) {
     const rd_npu_named *t = rd_npu_call_input(&call, desc->limits[i].output);
     expected[i] = calloc((size_t)rd_npu_named_count(t) + 1, sizeof(double));
-    if (!expected[i] || desc->oracle(&call, t->name, expected[i]) != RD_NPU_OK) stop(shape, "oracle failed");
+    if (!expected[i] || desc->oracle(&call, t->name, expected[i]) != RD_NPU_OK)
+      stop(shape, "oracle failed");
   }
   launch(&call, shape, h);
   for (int i = 0; desc->limits[i].output; i++) {
-    check_output(rd_npu_call_input(&call, desc->limits[i].output), expected[i], desc->limits[i].atol,
-                 desc->limits[i].rtol, shape);
+    check_output(rd_npu_call_input(&call, desc->limits[i].output), expected[i],
+                 desc->limits[i].atol, desc->limits[i].rtol, shape);
     free(expected[i]);
   }
   rd_npu_call_free(&call);
@@ -98,6 +105,7 @@ void check_same(const char *what, const rd_npu_call *a, const rd_npu_call *b) {
   for (uint32_t i = 0; i < a->tensor_count; i++) {
     if (!a->tensor[i].output) continue;
     const rd_npu_named *other = rd_npu_call_input(b, a->tensor[i].name);
-    passed_if(other && memcmp(a->tensor[i].data, other->data, rd_npu_named_bytes(other)) == 0, what, a->tensor[i].name);
+    passed_if(other && memcmp(a->tensor[i].data, other->data, rd_npu_named_bytes(other)) == 0, what,
+              a->tensor[i].name);
   }
 }

@@ -10,9 +10,9 @@
 typedef struct how {
   rd_npu_mode mode;
   rd_npu_schedule schedule;
-  uint64_t seed;    /* of the schedule */
-  uint32_t threads; /* host threads, 0 = 1 */
-  uint32_t cores;   /* modelled device, 0 = default */
+  uint64_t seed;           /* of the schedule */
+  uint32_t threads;        /* host threads, 0 = 1 */
+  uint32_t cores;          /* modelled device, 0 = default */
   const char *settings[8]; /* name, value, name, value, ..., NULL */
 } how;
 

@@ -10,8 +10,8 @@
 #include <string.h>
 
 static rd_tensor view(const rd_npu_call *call, const char *name) {
-  static const rd_dtype types[] = {[RD_NPU_F16] = RD_F16, [RD_NPU_BF16] = RD_BF16, [RD_NPU_F32] = RD_F32,
-                                   [RD_NPU_S32] = RD_I32};
+  static const rd_dtype types[] = {
+      [RD_NPU_F16] = RD_F16, [RD_NPU_BF16] = RD_BF16, [RD_NPU_F32] = RD_F32, [RD_NPU_S32] = RD_I32};
   const rd_npu_named *t = rd_npu_call_input(call, name);
   if (!t) return (rd_tensor){0};
   return rd_tensor_contiguous(t->data, types[t->type], (int32_t)t->rank, t->shape);
@@ -23,7 +23,8 @@ static rd_npu_call generated(const char *kernel, const char *shape) {
   rd_npu_call_init(&call, RD_NPU_950);
   call.seed = 1;
   const rd_npu_kernel_desc *desc = rd_npu_kernel_find(kernel);
-  passed_if(desc->generate(&call, shape) == RD_NPU_OK && desc->prepare(&call) == RD_NPU_OK, shape, call.error);
+  passed_if(desc->generate(&call, shape) == RD_NPU_OK && desc->prepare(&call) == RD_NPU_OK, shape,
+            call.error);
   return call;
 }
 
@@ -33,17 +34,21 @@ static void verify(rd_context *ctx, const char *shape) {
   rd_fused_recurrent_kda_replayssm_params p;
   rd_fused_recurrent_kda_replayssm_init(&p);
   p.mixedqkv = view(&cpu, "mixedqkv"), p.recurrent_state = view(&cpu, "recurrent_state");
-  p.beta = view(&cpu, "beta"), p.g = view(&cpu, "g"), p.A_log = view(&cpu, "A_log"), p.dt_bias = view(&cpu, "dt_bias");
+  p.beta = view(&cpu, "beta"), p.g = view(&cpu, "g"), p.A_log = view(&cpu, "A_log"),
+  p.dt_bias = view(&cpu, "dt_bias");
   p.replay_u = view(&cpu, "replay_u"), p.replay_k = view(&cpu, "replay_k");
-  p.replay_decay = view(&cpu, "replay_decay"), p.cu_seqlens = view(&cpu, "cu_seqlens"), p.out = view(&cpu, "out");
+  p.replay_decay = view(&cpu, "replay_decay"), p.cu_seqlens = view(&cpu, "cu_seqlens"),
+  p.out = view(&cpu, "out");
   p.layout_qkv = rd_layout_qkv_parse(rd_npu_call_setting(&cpu, "layout_qkv"));
   passed_if(rd_fused_recurrent_kda_replayssm(ctx, &p) == RD_OK, shape, rd_last_error(ctx));
   static const char *const outputs[] = {"out", "replay_u", "replay_k", "replay_decay"};
   for (int i = 0; i < 4; i++) {
-    const rd_npu_named *a = rd_npu_call_input(&npu, outputs[i]), *b = rd_npu_call_input(&cpu, outputs[i]);
+    const rd_npu_named *a = rd_npu_call_input(&npu, outputs[i]),
+                       *b = rd_npu_call_input(&cpu, outputs[i]);
     double worst = 0;
     for (int64_t j = 0, n = rd_npu_named_count(a); j < n; j++) {
-      const double r = rd_npu_named_value(b, j), e = fabs(rd_npu_named_value(a, j) - r) / (1 + fabs(r));
+      const double r = rd_npu_named_value(b, j),
+                   e = fabs(rd_npu_named_value(a, j) - r) / (1 + fabs(r));
       if (!(e <= worst)) worst = e;
     }
     char detail[80];
@@ -59,7 +64,8 @@ static void commit(rd_context *ctx, const char *shape) {
   rd_npu_call npu = run_shape(COMMIT, shape, &h), cpu = generated(COMMIT, shape);
   rd_commit_recurrent_kda_replayssm_params p;
   rd_commit_recurrent_kda_replayssm_init(&p);
-  p.recurrent_state = view(&cpu, "recurrent_state"), p.num_accepted_tokens = view(&cpu, "num_accepted_tokens");
+  p.recurrent_state = view(&cpu, "recurrent_state"),
+  p.num_accepted_tokens = view(&cpu, "num_accepted_tokens");
   p.replay_u = view(&cpu, "replay_u"), p.replay_k = view(&cpu, "replay_k");
   p.replay_decay = view(&cpu, "replay_decay");
   passed_if(rd_commit_recurrent_kda_replayssm(ctx, &p) == RD_OK, shape, rd_last_error(ctx));
@@ -78,12 +84,15 @@ static void grid(rd_context *ctx, const int *B, int nB, const int *N, int nN, do
         const int count = S[s] == 1 ? 2 : 4;
         const int accepted[3] = {0, S[s], 1};
         for (int i = 0; i < 3; i++)
-          snprintf(shape[i], sizeof shape[i], "B=%d,N=%d,C=%d,accepted=%d", B[b], N[n], S[s], accepted[i]);
+          snprintf(shape[i], sizeof shape[i], "B=%d,N=%d,C=%d,accepted=%d", B[b], N[n], S[s],
+                   accepted[i]);
         snprintf(shape[3], sizeof shape[3], "B=%d,N=%d,C=%d", B[b], N[n], S[s]);
         const double gb = (double)B[b] * N[n] * 65536 * 3 / 1e9;
         for (int i = 0; i < count; i++)
-          if (gb > memory_gb) skipped(shape[i]);
-          else commit(ctx, shape[i]);
+          if (gb > memory_gb)
+            skipped(shape[i]);
+          else
+            commit(ctx, shape[i]);
       }
 }
 

@@ -13,15 +13,16 @@ static void capacity(void) {
   const uint32_t ub = rd_npu_arch_get(RD_NPU_950)->capacity[RD_NPU_UB];
   for (uint32_t rows = 32; rows <= 128; rows *= 2) {
     char text[80];
-    snprintf(text, sizeof text, "%u rows take %u and %u of %u bytes", rows, rdn_replay_verify_ub_bytes(rows),
-             rdn_replay_commit_ub_bytes(rows), ub);
-    passed_if(rdn_replay_verify_ub_bytes(rows) <= ub && rdn_replay_commit_ub_bytes(rows) <= ub, "UB capacity", text);
+    snprintf(text, sizeof text, "%u rows take %u and %u of %u bytes", rows,
+             rdn_replay_verify_ub_bytes(rows), rdn_replay_commit_ub_bytes(rows), ub);
+    passed_if(rdn_replay_verify_ub_bytes(rows) <= ub && rdn_replay_commit_ub_bytes(rows) <= ub,
+              "UB capacity", text);
   }
 }
 
 static void split_rule(void) {
-  passed_if(rdn_replay_rows(48, 48) == 128 && rdn_replay_rows(47, 48) == 64 && rdn_replay_rows(24, 48) == 64 &&
-                rdn_replay_rows(23, 48) == 32,
+  passed_if(rdn_replay_rows(48, 48) == 128 && rdn_replay_rows(47, 48) == 64 &&
+                rdn_replay_rows(24, 48) == 64 && rdn_replay_rows(23, 48) == 32,
             "row block rule", "128, 64 or 32 rows");
 }
 
@@ -37,7 +38,8 @@ static void verify_oracle(void) {
       "layout=BSND,B=3,N=33,S=3,block_num=8",
       "layout=TND,N=1,lengths=64:1:33,C=64",
   };
-  for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) check_oracle(VERIFY, shapes[i], &checked);
+  for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+    check_oracle(VERIFY, shapes[i], &checked);
   check_oracle(VERIFY, "layout=BSND,B=1,N=96,S=4", &values);
   for (int length = 1; length <= 20; length++) {
     char shape[64];
@@ -48,11 +50,14 @@ static void verify_oracle(void) {
 
 static void commit_oracle(void) {
   static const char *const shapes[] = {
-      "B=1,N=1,C=10,accepted=8",   "B=2,N=17,C=11,accepted=0:9", "B=3,N=8,C=7,accepted=5:0:2",
-      "B=1,N=1,C=1,accepted=1",    "B=2,N=3,C=20,accepted=20:9", "B=7,N=6,C=8,accepted=0:1:8:4:7:2:5,block_num=8",
-      "B=2,N=33,C=3,accepted=3:1", "B=1,N=1,C=64,accepted=64",   "B=2,N=2,C=0,accepted=0",
+      "B=1,N=1,C=10,accepted=8",    "B=2,N=17,C=11,accepted=0:9",
+      "B=3,N=8,C=7,accepted=5:0:2", "B=1,N=1,C=1,accepted=1",
+      "B=2,N=3,C=20,accepted=20:9", "B=7,N=6,C=8,accepted=0:1:8:4:7:2:5,block_num=8",
+      "B=2,N=33,C=3,accepted=3:1",  "B=1,N=1,C=64,accepted=64",
+      "B=2,N=2,C=0,accepted=0",
   };
-  for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) check_oracle(COMMIT, shapes[i], &checked);
+  for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+    check_oracle(COMMIT, shapes[i], &checked);
   check_oracle(COMMIT, "B=2,N=96,C=4,accepted=4:3", &values);
 }
 
@@ -69,7 +74,8 @@ static void commit_nothing(void) {
   ok = ok && desc->prepare(&call) == RD_NPU_OK;
   rd_npu_report *report = NULL;
   ok = ok && rd_npu_run(&call.launch, NULL, &report) == RD_NPU_OK;
-  for (int64_t i = 0; ok && i < rd_npu_named_count(state); i++) ok = bits[i] == 0x7f800001u + (uint32_t)i;
+  for (int64_t i = 0; ok && i < rd_npu_named_count(state); i++)
+    ok = bits[i] == 0x7f800001u + (uint32_t)i;
   passed_if(ok, "commit of nothing", "the state's bytes");
   rd_npu_report_free(report);
   rd_npu_call_free(&call);
@@ -89,8 +95,15 @@ static void same_bits(const char *kernel, const char *shape) {
       {.mode = RD_NPU_VALUES, .settings = {"slice", "1"}},
       {.mode = RD_NPU_VALUES, .settings = {"slice", "3", "rows", "64"}},
       {.mode = RD_NPU_VALUES, .schedule = RD_NPU_LAZY, .settings = {"block_num", "8"}},
-      {.mode = RD_NPU_CHECKED, .schedule = RD_NPU_RANDOM, .seed = 1, .settings = {"block_num", "8"}},
-      {.mode = RD_NPU_VALUES, .schedule = RD_NPU_RANDOM, .seed = 2, .settings = {"block_num", "8"}, .threads = 3},
+      {.mode = RD_NPU_CHECKED,
+       .schedule = RD_NPU_RANDOM,
+       .seed = 1,
+       .settings = {"block_num", "8"}},
+      {.mode = RD_NPU_VALUES,
+       .schedule = RD_NPU_RANDOM,
+       .seed = 2,
+       .settings = {"block_num", "8"},
+       .threads = 3},
       {.mode = RD_NPU_VALUES, .schedule = RD_NPU_RANDOM, .seed = 3, .settings = {"slice", "2"}},
   };
   for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
@@ -118,8 +131,8 @@ static void no_findings(void) {
   }
 }
 
-static void refused(const char *kernel, const char *shape, const char *name, const char *value, uint32_t cores,
-                    const char *named) {
+static void refused(const char *kernel, const char *shape, const char *name, const char *value,
+                    uint32_t cores, const char *named) {
   const rd_npu_kernel_desc *desc = rd_npu_kernel_find(kernel);
   rd_npu_call call;
   rd_npu_call_init(&call, RD_NPU_950);

@@ -14,7 +14,8 @@ static void mutate(const char *kernel) {
   for (; desc->mutation_shapes[count]; count++) {
     rd_npu_call_init(&calls[count], RD_NPU_950);
     calls[count].seed = 1;
-    if (desc->generate(&calls[count], desc->mutation_shapes[count]) || desc->prepare(&calls[count])) {
+    if (desc->generate(&calls[count], desc->mutation_shapes[count]) ||
+        desc->prepare(&calls[count])) {
       passed_if(false, kernel, calls[count].error);
       return;
     }

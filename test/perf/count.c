@@ -27,7 +27,8 @@ int main(int argc, char **argv) {
     /* The numbers of the floor: vector operations of 8 lanes on the states. */
     const double per = cases[i].spec.numerics == RD_FAST ? (spec.verb == BENCH_PREFILL ? 3 : 2) : 4;
     const double tokens = spec.verb == BENCH_COMMIT ? spec.accepted / 2.0
-                          : spec.verb == BENCH_VERIFY && spec.numerics == RD_EXACT ? spec.T - 0.5 : spec.T;
+                          : spec.verb == BENCH_VERIFY && spec.numerics == RD_EXACT ? spec.T - 0.5
+                                                                                   : spec.T;
     printf("%.0f\n", per * tokens * (double)(w->B * w->Hv) * BENCH_DIM * BENCH_DIM / 8);
     bench_world_close(w);
     return 0;

@@ -12,13 +12,15 @@ typedef struct rdi_col {
 } rdi_col;
 enum { WIDE = 2 };
 
-#define C_ONE(name, op) \
+#define C_ONE(name, op)                                                                            \
   RDI_INLINE rdi_col name(rdi_col a) { return (rdi_col){op(a.lo), op(a.hi)}; }
-#define C_TWO(name, op) \
-  RDI_INLINE rdi_col name(rdi_col a, rdi_col b) { return (rdi_col){op(a.lo, b.lo), op(a.hi, b.hi)}; }
-#define C_THREE(name, op)                                    \
-  RDI_INLINE rdi_col name(rdi_col a, rdi_col b, rdi_col c) { \
-    return (rdi_col){op(a.lo, b.lo, c.lo), op(a.hi, b.hi, c.hi)}; \
+#define C_TWO(name, op)                                                                            \
+  RDI_INLINE rdi_col name(rdi_col a, rdi_col b) {                                                  \
+    return (rdi_col){op(a.lo, b.lo), op(a.hi, b.hi)};                                              \
+  }
+#define C_THREE(name, op)                                                                          \
+  RDI_INLINE rdi_col name(rdi_col a, rdi_col b, rdi_col c) {                                       \
+    return (rdi_col){op(a.lo, b.lo, c.lo), op(a.hi, b.hi, c.hi)};                                  \
   }
 
 /* p 2^n in two factors: the first product is exact, so the second rounds once. n is an integer; for
@@ -52,7 +54,9 @@ RDI_INLINE rdi_col c_set(float x) { return (rdi_col){_mm256_set1_ps(x), _mm256_s
 RDI_INLINE rdi_col c_load(const float *p) {
   return (rdi_col){_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
 }
-RDI_INLINE void c_store(float *p, rdi_col x) { _mm256_storeu_ps(p, x.lo), _mm256_storeu_ps(p + 8, x.hi); }
+RDI_INLINE void c_store(float *p, rdi_col x) {
+  _mm256_storeu_ps(p, x.lo), _mm256_storeu_ps(p + 8, x.hi);
+}
 RDI_INLINE float c_sum(rdi_col a) { return rdi_tree1(a.lo, a.hi); }
 
 RDI_INLINE rdi_col c_keep(rdi_col a, int64_t left) {
@@ -70,7 +74,8 @@ RDI_INLINE rdi_col c_any(const void *p, rd_dtype dtype, int64_t at, int64_t left
   if (dtype == RD_F32) {
     const float *f = (const float *)p + at;
     if (left >= 16) return c_load(f);
-    return (rdi_col){_mm256_maskload_ps(f, rdi_lanes(left)), _mm256_maskload_ps(f + 8, rdi_lanes(left - 8))};
+    return (rdi_col){_mm256_maskload_ps(f, rdi_lanes(left)),
+                     _mm256_maskload_ps(f + 8, rdi_lanes(left - 8))};
   }
   const uint16_t *h = (const uint16_t *)p + at;
   uint16_t part[16] = {0};

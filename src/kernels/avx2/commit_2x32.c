@@ -6,7 +6,8 @@
 enum { COLS = 4, ROWS = 2 };
 
 /* One tile of `rows` rows at column c. full: all 32 keys exist. */
-RDI_INLINE void tile(const rdi_commit_args *g, int64_t row, int64_t c, int rows, int full, int decay) {
+RDI_INLINE void tile(const rdi_commit_args *g, int64_t row, int64_t c, int rows, int full,
+                     int decay) {
   __m256 s[ROWS][COLS];
   __m256i m[COLS];
   const float *in = g->s_in + row * g->in_stride + c, *u = g->u + row;
@@ -39,8 +40,10 @@ RDI_INLINE void tile(const rdi_commit_args *g, int64_t row, int64_t c, int rows,
     RDI_UNROLL
     for (int j = 0; j < COLS; j++) {
       float *to = out + r * g->out_stride + 8 * j;
-      if (full) _mm256_storeu_ps(to, s[r][j]);
-      else _mm256_maskstore_ps(to, m[j], s[r][j]);
+      if (full)
+        _mm256_storeu_ps(to, s[r][j]);
+      else
+        _mm256_maskstore_ps(to, m[j], s[r][j]);
     }
   }
 }
@@ -71,6 +74,8 @@ RDI_INLINE void run(const rdi_commit_args *g, int decay) {
 }
 
 void rdi_commit_avx2_2x32(const rdi_commit_args *g) {
-  if (g->a) run(g, 1);
-  else run(g, 0);
+  if (g->a)
+    run(g, 1);
+  else
+    run(g, 0);
 }

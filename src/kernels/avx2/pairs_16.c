@@ -18,8 +18,10 @@ RDI_INLINE vec v_some(const float *p, int64_t left) {
   return left >= LANES ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, rdi_lanes(left));
 }
 RDI_INLINE void v_put(float *p, vec x, int64_t left) {
-  if (left >= LANES) _mm256_storeu_ps(p, x);
-  else _mm256_maskstore_ps(p, rdi_lanes(left), x);
+  if (left >= LANES)
+    _mm256_storeu_ps(p, x);
+  else
+    _mm256_maskstore_ps(p, rdi_lanes(left), x);
 }
 
 #include "kernels/fast_pairs.h"

@@ -16,8 +16,8 @@ typedef struct partials { /* of one pair: [row][half of the 16 partial sums] */
 } partials;
 
 /* 8 keys of 2 rows. p, now: operand rows of the previous token and of this one, at these keys. */
-RDI_INLINE void eight(int kind, int full, __m256i m, int half, const char *in, char *out, int64_t stride,
-                      operands p, operands now, const __m256 u[PAIR], partials *y) {
+RDI_INLINE void eight(int kind, int full, __m256i m, int half, const char *in, char *out,
+                      int64_t stride, operands p, operands now, const __m256 u[PAIR], partials *y) {
   __m256 k = {0}, a = {0}, kt = {0}, qt = {0};
   if (kind & UPDATE) k = _mm256_load_ps(p.k), a = _mm256_load_ps(p.a);
   if (kind & DOTS) {
@@ -48,21 +48,24 @@ RDI_INLINE void pair(int kind, const char *in, char *out, int64_t stride, operan
   const __m256i all = _mm256_set1_epi32(-1);
   int64_t c = 0;
   RDI_UNROLL
-  for (int i = 0; i < 2 * PAIR; i++) y->yk[i / 2][i % 2] = y->yq[i / 2][i % 2] = _mm256_set1_ps(-0.0f);
+  for (int i = 0; i < 2 * PAIR; i++)
+    y->yk[i / 2][i % 2] = y->yq[i / 2][i % 2] = _mm256_set1_ps(-0.0f);
   for (; c + 16 <= K; c += 16) {
     eight(kind, 1, all, 0, in + 4 * c, out + 4 * c, stride, at(p, c), at(now, c), u, y);
-    eight(kind, 1, all, 1, in + 4 * c + 32, out + 4 * c + 32, stride, at(p, c + 8), at(now, c + 8), u, y);
+    eight(kind, 1, all, 1, in + 4 * c + 32, out + 4 * c + 32, stride, at(p, c + 8), at(now, c + 8),
+          u, y);
   }
   if (c == K) return;
   RDI_UNROLL
   for (int half = 0; half < 2; half++) {
     int64_t d = c + 8 * half;
-    eight(kind, 0, rdi_lanes(K - d), half, in + 4 * d, out + 4 * d, stride, at(p, d), at(now, d), u, y);
+    eight(kind, 0, rdi_lanes(K - d), half, in + 4 * d, out + 4 * d, stride, at(p, d), at(now, d), u,
+          y);
   }
 }
 
-RDI_INLINE rdi_sums pass(int kind, const char *in, char *out, int64_t stride, operands p, operands now,
-                         const float *u, int64_t K) {
+RDI_INLINE rdi_sums pass(int kind, const char *in, char *out, int64_t stride, operands p,
+                         operands now, const float *u, int64_t K) {
   __m256 wk[4], wq[4];
   RDI_UNROLL
   for (int r = 0; r < 4; r++) {
@@ -92,8 +95,8 @@ RDI_OUT rdi_sums pass_last(const char *in, int64_t stride, operands p, operands 
   return pass(UPDATE | DOTS, in, nowhere(in), stride, p, now, u, K);
 }
 /* Without sums there is room for four rows, which halves the loads of k and a. */
-RDI_INLINE void update(const char *in, char *out, int64_t stride, operands p, const float *u, int64_t K,
-                       const char *near) {
+RDI_INLINE void update(const char *in, char *out, int64_t stride, operands p, const float *u,
+                       int64_t K, const char *near) {
   for (int r = 0; r < ROWS; r += 4, in += 4 * stride, out += 4 * stride, u += 4) {
     __m256 ub[4];
     RDI_UNROLL
@@ -109,8 +112,10 @@ RDI_INLINE void update(const char *in, char *out, int64_t stride, operands p, co
         float *to = (float *)(void *)(out + i * stride + 4 * c);
         __m256 s = full ? _mm256_loadu_ps(from) : _mm256_maskload_ps(from, m);
         s = _mm256_fmadd_ps(ub[i], k, _mm256_mul_ps(a, s));
-        if (full) _mm256_storeu_ps(to, s);
-        else _mm256_maskstore_ps(to, m, s);
+        if (full)
+          _mm256_storeu_ps(to, s);
+        else
+          _mm256_maskstore_ps(to, m, s);
       }
     }
   }
@@ -122,8 +127,9 @@ RDI_OUT void pass_update(const char *in, char *out, int64_t stride, operands p, 
 }
 
 /* The block that is updated is still in the first cache: there is nothing to gain from mixing. */
-RDI_OUT rdi_sums pass_chain(const char *in, char *out, const char *dots_in, int64_t stride, operands p,
-                            const float *u, int64_t K, const char *near, const char *far) {
+RDI_OUT rdi_sums pass_chain(const char *in, char *out, const char *dots_in, int64_t stride,
+                            operands p, const float *u, int64_t K, const char *near,
+                            const char *far) {
   rdi_sums y = pass_dots(dots_in, stride, p, K);
   (void)far; /* eight lanes ask for lines slowly enough */
   update(in, out, stride, p, u, K, near);
@@ -132,7 +138,8 @@ RDI_OUT rdi_sums pass_chain(const char *in, char *out, const char *dots_in, int6
 
 RDI_INLINE void finish(const rdi_rows_args *g, const block *b, int64_t t, rdi_sums y) {
   const float *v = g->v + t * g->v_stride + b->row;
-  float *u_out = g->u + t * g->u_stride + b->row, *o_out = g->o ? g->o + t * g->o_stride + b->row : NULL;
+  float *u_out = g->u + t * g->u_stride + b->row,
+        *o_out = g->o ? g->o + t * g->o_stride + b->row : NULL;
   __m256i m = rdi_lanes(b->rows);
   __m256 vv = b->rows == ROWS ? _mm256_loadu_ps(v) : _mm256_maskload_ps(v, m);
   __m256 u = _mm256_mul_ps(_mm256_broadcast_ss(g->beta + t), _mm256_sub_ps(vv, y.yk));

@@ -6,7 +6,11 @@
 #include "kernels/kernel.h"
 #include "kernels/registry.h"
 
-enum { GROUP = 8, ROWS = 8, STEP = 4 }; /* STEP rows: 8 accumulators and 3 operands of 16 registers */
+enum {
+  GROUP = 8,
+  ROWS = 8,
+  STEP = 4
+}; /* STEP rows: 8 accumulators and 3 operands of 16 registers */
 
 /* Scratch: lanes of the group's operands [Kp][kf(8) qf(8)], products of every kh with them. */
 int64_t rdi_spread_scratch_avx2_8x8(int64_t K) {
@@ -48,8 +52,9 @@ RDI_INLINE void products(const float *s, int64_t stride, int rows, int64_t K, co
   for (int r = 0; r < rows; r++) yk[r] = k[r], yq[r] = q[r];
 }
 
-static __attribute__((noinline)) void four(const float *s, int64_t stride, int64_t K, const float *lanes,
-                                           const char *ahead, __m256 yk[ROWS], __m256 yq[ROWS]) {
+static __attribute__((noinline)) void four(const float *s, int64_t stride, int64_t K,
+                                           const float *lanes, const char *ahead, __m256 yk[ROWS],
+                                           __m256 yq[ROWS]) {
   products(s, stride, STEP, K, lanes, ahead, yk, yq);
 }
 

@@ -28,8 +28,8 @@ static inline __attribute__((always_inline)) void rdi_transpose8(__m256 r[8]) {
 }
 
 /* n x m from src to its transpose in dst. */
-static inline void rdi_transpose_part(float *dst, int64_t dst_stride, const float *src, int64_t src_stride,
-                                      int64_t n, int64_t m) {
+static inline void rdi_transpose_part(float *dst, int64_t dst_stride, const float *src,
+                                      int64_t src_stride, int64_t n, int64_t m) {
   __m256 r[8];
   if (n == 8 && m == 8) {
 #pragma GCC unroll 8
@@ -43,16 +43,16 @@ static inline void rdi_transpose_part(float *dst, int64_t dst_stride, const floa
     for (int64_t j = 0; j < m; j++) dst[j * dst_stride + i] = src[i * src_stride + j];
 }
 
-static inline void rdi_transpose(float *dst, int64_t dst_stride, const float *src, int64_t src_stride,
-                                 int64_t n, int64_t m) {
+static inline void rdi_transpose(float *dst, int64_t dst_stride, const float *src,
+                                 int64_t src_stride, int64_t n, int64_t m) {
   for (int64_t i = 0; i < n; i += 8)
     for (int64_t j = 0; j < m; j += 8)
       rdi_transpose_part(dst + j * dst_stride + i, dst_stride, src + i * src_stride + j, src_stride,
                          n - i < 8 ? n - i : 8, m - j < 8 ? m - j : 8);
 }
 
-static inline void rdi_to_panel(float *panel, int64_t width, const float *s, int64_t stride, int64_t R,
-                                int64_t K) {
+static inline void rdi_to_panel(float *panel, int64_t width, const float *s, int64_t stride,
+                                int64_t R, int64_t K) {
   if (R < width) memset(panel, 0, (size_t)(K * width) * sizeof *panel);
   rdi_transpose(panel, width, s, stride, R, K);
 }

@@ -4,7 +4,10 @@
 #include "kernels/registry.h"
 
 void rdi_widen_avx2_16(float *dst, const void *src, rd_dtype src_dtype, int64_t n) {
-  if (src_dtype == RD_F16) rdi_widen(dst, src, RD_F16, n);
-  else if (src_dtype == RD_BF16) rdi_widen(dst, src, RD_BF16, n);
-  else if (n > 0) memcpy(dst, src, (size_t)n * sizeof(float));
+  if (src_dtype == RD_F16)
+    rdi_widen(dst, src, RD_F16, n);
+  else if (src_dtype == RD_BF16)
+    rdi_widen(dst, src, RD_BF16, n);
+  else if (n > 0)
+    memcpy(dst, src, (size_t)n * sizeof(float));
 }

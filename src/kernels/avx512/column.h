@@ -27,7 +27,9 @@ RDI_INLINE rdi_col c_below(rdi_col a) { return _mm512_or_ps(a, _mm512_set1_ps(-0
 RDI_INLINE rdi_col c_pow2(rdi_col p, rdi_col n) { return _mm512_scalef_ps(p, n); }
 RDI_INLINE float c_sum(rdi_col a) { return rdi_tree1(a); }
 
-RDI_INLINE rdi_col c_keep(rdi_col a, int64_t left) { return _mm512_maskz_mov_ps(rdi_lanes(left), a); }
+RDI_INLINE rdi_col c_keep(rdi_col a, int64_t left) {
+  return _mm512_maskz_mov_ps(rdi_lanes(left), a);
+}
 
 RDI_INLINE rdi_col c_any(const void *p, rd_dtype dtype, int64_t at, int64_t left) {
   const __mmask16 m = rdi_lanes(left);
@@ -43,8 +45,10 @@ RDI_INLINE rdi_col c_any(const void *p, rd_dtype dtype, int64_t at, int64_t left
 }
 
 RDI_INLINE void c_put(float *p, rdi_col x, int64_t left) {
-  if (left >= 16) _mm512_storeu_ps(p, x);
-  else _mm512_mask_storeu_ps(p, rdi_lanes(left), x);
+  if (left >= 16)
+    _mm512_storeu_ps(p, x);
+  else
+    _mm512_mask_storeu_ps(p, rdi_lanes(left), x);
 }
 
 RDI_INLINE void c_put16(void *p, rd_dtype dtype, rdi_col x, int64_t left) {
@@ -59,8 +63,10 @@ RDI_INLINE void c_put16(void *p, rd_dtype dtype, rdi_col x, int64_t left) {
     r = _mm512_mask_or_epi32(r, nan, b, _mm512_set1_epi32(0x400000));
     h = _mm512_cvtepi32_epi16(_mm512_srli_epi32(r, 16));
   }
-  if (left >= 16) _mm256_storeu_si256((__m256i *)p, h);
-  else _mm256_mask_storeu_epi16(p, rdi_lanes(left), h);
+  if (left >= 16)
+    _mm256_storeu_si256((__m256i *)p, h);
+  else
+    _mm256_mask_storeu_epi16(p, rdi_lanes(left), h);
 }
 
 #endif

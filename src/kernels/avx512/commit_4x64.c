@@ -6,10 +6,12 @@
 enum { COLS = 4, ROWS = 4 };
 
 /* One tile of `rows` rows at column c. full: all 64 keys exist. */
-RDI_INLINE void tile(const rdi_commit_args *g, int64_t row, int64_t c, int rows, int full, int decay) {
+RDI_INLINE void tile(const rdi_commit_args *g, int64_t row, int64_t c, int rows, int full,
+                     int decay) {
   __m512 s[ROWS][COLS];
   __mmask16 m[COLS];
-  const float *in = g->s_in + row * g->in_stride + c, *k = g->k + c, *a = decay ? g->a + c : k, *u = g->u + row;
+  const float *in = g->s_in + row * g->in_stride + c, *k = g->k + c, *a = decay ? g->a + c : k,
+              *u = g->u + row;
   float *out = g->s_out + row * g->out_stride + c;
   RDI_UNROLL
   for (int j = 0; j < COLS; j++) m[j] = full ? 0xffff : rdi_lanes(g->K - c - 16 * j);
@@ -38,8 +40,10 @@ RDI_INLINE void tile(const rdi_commit_args *g, int64_t row, int64_t c, int rows,
     RDI_UNROLL
     for (int j = 0; j < COLS; j++) {
       float *to = out + r * g->out_stride + 16 * j;
-      if (full) _mm512_storeu_ps(to, s[r][j]);
-      else _mm512_mask_storeu_ps(to, m[j], s[r][j]);
+      if (full)
+        _mm512_storeu_ps(to, s[r][j]);
+      else
+        _mm512_mask_storeu_ps(to, m[j], s[r][j]);
     }
   }
 }
@@ -70,6 +74,8 @@ RDI_INLINE void run(const rdi_commit_args *g, int decay) {
 }
 
 void rdi_commit_avx512_4x64(const rdi_commit_args *g) {
-  if (g->a) run(g, 1);
-  else run(g, 0);
+  if (g->a)
+    run(g, 1);
+  else
+    run(g, 0);
 }

@@ -14,8 +14,12 @@ RDI_INLINE vec v_set(float x) { return _mm512_set1_ps(x); }
 RDI_INLINE vec v_fma(vec a, vec b, vec c) { return _mm512_fmadd_ps(a, b, c); }
 RDI_INLINE vec v_mul(vec a, vec b) { return _mm512_mul_ps(a, b); }
 RDI_INLINE vec v_sub(vec a, vec b) { return _mm512_sub_ps(a, b); }
-RDI_INLINE vec v_some(const float *p, int64_t left) { return _mm512_maskz_loadu_ps(rdi_lanes(left), p); }
-RDI_INLINE void v_put(float *p, vec x, int64_t left) { _mm512_mask_storeu_ps(p, rdi_lanes(left), x); }
+RDI_INLINE vec v_some(const float *p, int64_t left) {
+  return _mm512_maskz_loadu_ps(rdi_lanes(left), p);
+}
+RDI_INLINE void v_put(float *p, vec x, int64_t left) {
+  _mm512_mask_storeu_ps(p, rdi_lanes(left), x);
+}
 
 #include "kernels/fast_pairs.h"
 

@@ -14,8 +14,10 @@ RDI_INLINE __m512 load(const char *p, __mmask16 m) {
 }
 
 RDI_INLINE void store(char *p, __mmask16 m, __m512 x) {
-  if (m == 0xffff) _mm512_storeu_ps(p, x);
-  else _mm512_mask_storeu_ps(p, m, x);
+  if (m == 0xffff)
+    _mm512_storeu_ps(p, x);
+  else
+    _mm512_mask_storeu_ps(p, m, x);
 }
 
 /* 16 keys of 8 rows. p, now: operand rows of the previous token and of this one, at this column. */
@@ -42,8 +44,8 @@ RDI_INLINE void column(int kind, __mmask16 m, const char *in, char *out, int64_t
 
 /* One block, one token: returns 8 yk and 8 yq. The sums start at -0, which an fma adds without a
  * trace: the first product enters as it is. */
-RDI_INLINE __m512 pass(int kind, const char *in, char *out, int64_t stride, operands p, operands now,
-                       const float *u, int64_t K) {
+RDI_INLINE __m512 pass(int kind, const char *in, char *out, int64_t stride, operands p,
+                       operands now, const float *u, int64_t K) {
   __m512 yk[ROWS], yq[ROWS], ub[ROWS];
   RDI_UNROLL
   for (int r = 0; r < ROWS; r++) {
@@ -52,9 +54,9 @@ RDI_INLINE __m512 pass(int kind, const char *in, char *out, int64_t stride, oper
   }
   int64_t c = 0;
   /* What a kind does not touch is NULL, and no place is computed from it. */
-#define COLUMN(m)                                                                                   \
-  column(kind, m, in + 4 * c, kind & STORE ? out + 4 * c : out, stride, kind & UPDATE ? at(p, c) : p, \
-         kind & DOTS ? at(now, c) : now, ub, yk, yq)
+#define COLUMN(m)                                                                                  \
+  column(kind, m, in + 4 * c, kind & STORE ? out + 4 * c : out, stride,                            \
+         kind & UPDATE ? at(p, c) : p, kind & DOTS ? at(now, c) : now, ub, yk, yq)
   for (; c + 16 <= K; c += 16) COLUMN(0xffff);
   if (c < K) COLUMN(rdi_lanes(K - c));
 #undef COLUMN
@@ -79,8 +81,8 @@ RDI_OUT void pass_update(const char *in, char *out, int64_t stride, operands p, 
   (void)pass(UPDATE | STORE, in, out, stride, p, p, u, K);
 }
 
-RDI_OUT __m512 pass_chain(const char *in, char *out, const char *dots_in, int64_t stride, operands p,
-                          const float *u, int64_t K, const char *near,
+RDI_OUT __m512 pass_chain(const char *in, char *out, const char *dots_in, int64_t stride,
+                          operands p, const float *u, int64_t K, const char *near,
                           const char *far) {
   __m512 yk[ROWS], yq[ROWS], ub[ROWS];
   RDI_UNROLL
@@ -109,7 +111,8 @@ RDI_OUT __m512 pass_chain(const char *in, char *out, const char *dots_in, int64_
 RDI_INLINE void finish(const rdi_rows_args *g, const block *b, int64_t t, __m512 y) {
   __m256 yk = _mm512_castps512_ps256(y), yq = _mm512_extractf32x8_ps(y, 1);
   const float *v_in = g->v + t * g->v_stride + b->row;
-  float *u_out = g->u + t * g->u_stride + b->row, *o_out = g->o ? g->o + t * g->o_stride + b->row : NULL;
+  float *u_out = g->u + t * g->u_stride + b->row,
+        *o_out = g->o ? g->o + t * g->o_stride + b->row : NULL;
   const __mmask8 rows = (__mmask8)rdi_lanes(b->rows);
   const int full = b->rows == ROWS; /* masked stores are slow */
   __m256 v = full ? _mm256_loadu_ps(v_in) : _mm256_maskz_loadu_ps(rows, v_in);

@@ -48,14 +48,16 @@ RDI_INLINE void products(const float *s, int64_t stride, int rows, int64_t K, co
   for (; c < K; c++) {
     const __m512 x = _mm512_load_ps(lanes + c * 16);
     RDI_UNROLL
-    for (int r = 0; r < rows; r++) y[r] = _mm512_fmadd_ps(x, _mm512_set1_ps(s[r * stride + c]), y[r]);
+    for (int r = 0; r < rows; r++)
+      y[r] = _mm512_fmadd_ps(x, _mm512_set1_ps(s[r * stride + c]), y[r]);
   }
   RDI_UNROLL
   for (int r = 0; r < rows; r++) out[r] = y[r];
 }
 
 static __attribute__((noinline)) void sixteen(const float *s, int64_t stride, int64_t K,
-                                              const float *lanes, const char *ahead, __m512 y[ROWS]) {
+                                              const float *lanes, const char *ahead,
+                                              __m512 y[ROWS]) {
   products(s, stride, ROWS, K, lanes, ahead, y);
 }
 
@@ -64,7 +66,8 @@ static void some(const float *s, int64_t stride, int64_t rows, int64_t K, const 
                  __m512 y[ROWS]) {
   int64_t r = 0;
   for (int i = 0; i < ROWS; i++) y[i] = _mm512_setzero_ps();
-  for (; r + GROUP <= rows; r += GROUP) products(s + r * stride, stride, GROUP, K, lanes, NULL, y + r);
+  for (; r + GROUP <= rows; r += GROUP)
+    products(s + r * stride, stride, GROUP, K, lanes, NULL, y + r);
   for (; r < rows; r++) products(s + r * stride, stride, 1, K, lanes, NULL, y + r);
 }
 
@@ -83,13 +86,15 @@ RDI_INLINE __m512 rows_in(const float *p, __mmask16 m, int full) {
 }
 
 RDI_INLINE void rows_out(float *p, __mmask16 m, int full, __m512 x) {
-  if (full) _mm512_storeu_ps(p, x);
-  else _mm512_mask_storeu_ps(p, m, x);
+  if (full)
+    _mm512_storeu_ps(p, x);
+  else
+    _mm512_mask_storeu_ps(p, m, x);
 }
 
 /* Tokens t .. t+m of one block of rows; x: lane sums, token by token. */
-RDI_INLINE void substitute(const rdi_spread_args *g, int64_t t, int64_t m, int64_t row, __mmask16 mask,
-                           int full, const float *dots, __m512 x[16]) {
+RDI_INLINE void substitute(const rdi_spread_args *g, int64_t t, int64_t m, int64_t row,
+                           __mmask16 mask, int full, const float *dots, __m512 x[16]) {
   const int64_t before = g->past + t;
   float *u = g->u + row;
   for (int64_t s = 0; s < before; s++) {
@@ -115,8 +120,8 @@ RDI_INLINE void substitute(const rdi_spread_args *g, int64_t t, int64_t m, int64
 }
 
 /* One step of a substitution of 8 tokens and 16 rows: token i from its sums in x and the u before it. */
-RDI_INLINE void step(const rdi_spread_args *g, int64_t row, int i, const float *dots, const float *x,
-                     __m512 u[GROUP]) {
+RDI_INLINE void step(const rdi_spread_args *g, int64_t row, int i, const float *dots,
+                     const float *x, __m512 u[GROUP]) {
   __m512 y = _mm512_load_ps(x + 16 * i), z = _mm512_load_ps(x + 16 * (GROUP + i));
   RDI_UNROLL
   for (int s = 0; s < i; s++) {
@@ -133,9 +138,9 @@ RDI_INLINE void step(const rdi_spread_args *g, int64_t row, int i, const float *
 /* The usual case, 8 tokens after the checkpoint: between the products of one block of rows go the steps
  * of the block before, whose chain of dependences would else stand alone. `keys` = K / 8. The sums are
  * those of products() and the additions those of substitute(), in the same order. */
-static __attribute__((noinline)) void eight_tokens(const rdi_spread_args *g, int64_t row, int64_t keys,
-                                                   const float *lanes, const float *dots,
-                                                   const char *ahead, float *x) {
+static __attribute__((noinline)) void eight_tokens(const rdi_spread_args *g, int64_t row,
+                                                   int64_t keys, const float *lanes,
+                                                   const float *dots, const char *ahead, float *x) {
   const float *s = g->s + row * g->s_stride;
   __m512 y[ROWS], u[GROUP];
   RDI_UNROLL
@@ -185,11 +190,15 @@ static void run_rows(const rdi_spread_args *g, int64_t t, int64_t m, const float
     const float *s = g->s + row * g->s_stride;
     const int64_t rows = g->R - row < ROWS ? g->R - row : ROWS;
     const float *ahead = row + ROWS < g->R ? s + ROWS * g->s_stride : g->next;
-    if (rows == ROWS) sixteen(s, g->s_stride, g->K, lanes, (const char *)(t || !ahead ? s : ahead), x);
-    else some(s, g->s_stride, rows, g->K, lanes, x);
+    if (rows == ROWS)
+      sixteen(s, g->s_stride, g->K, lanes, (const char *)(t || !ahead ? s : ahead), x);
+    else
+      some(s, g->s_stride, rows, g->K, lanes, x);
     rdi_transpose16(x);
-    if (rows == ROWS) substitute(g, t, m, row, 0xffff, 1, dots, x); /* masked stores are slow */
-    else substitute(g, t, m, row, rdi_lanes(rows), 0, dots, x);
+    if (rows == ROWS)
+      substitute(g, t, m, row, 0xffff, 1, dots, x); /* masked stores are slow */
+    else
+      substitute(g, t, m, row, rdi_lanes(rows), 0, dots, x);
   }
 }
 

@@ -20,7 +20,8 @@ RDI_INLINE void rdi_transpose16(__m512 r[16]) {
   }
   RDI_UNROLL
   for (int j = 0; j < 4; j++) {
-    __m512 x = _mm512_shuffle_f32x4(b[j], b[4 + j], 0x88), y = _mm512_shuffle_f32x4(b[j], b[4 + j], 0xdd);
+    __m512 x = _mm512_shuffle_f32x4(b[j], b[4 + j], 0x88),
+           y = _mm512_shuffle_f32x4(b[j], b[4 + j], 0xdd);
     __m512 z = _mm512_shuffle_f32x4(b[8 + j], b[12 + j], 0x88);
     __m512 w = _mm512_shuffle_f32x4(b[8 + j], b[12 + j], 0xdd);
     r[j] = _mm512_shuffle_f32x4(x, z, 0x88);

@@ -16,14 +16,14 @@ typedef struct rdi_col {
 } rdi_col;
 enum { WIDE = 1 };
 
-#define C_EACH \
-  RDI_UNROLL   \
+#define C_EACH                                                                                     \
+  RDI_UNROLL                                                                                       \
   for (int j = 0; j < 4; j++)
-#define C_MAP(name, args, expression) \
-  RDI_INLINE rdi_col name args {      \
-    rdi_col y;                        \
-    C_EACH y.q[j] = expression;       \
-    return y;                         \
+#define C_MAP(name, args, expression)                                                              \
+  RDI_INLINE rdi_col name args {                                                                   \
+    rdi_col y;                                                                                     \
+    C_EACH y.q[j] = expression;                                                                    \
+    return y;                                                                                      \
   }
 
 /* p 2^n in two factors: the first product is exact, so the second rounds once. n is an integer; for
@@ -122,7 +122,9 @@ RDI_INLINE rdi_col c_any(const void *p, rd_dtype dtype, int64_t at, int64_t left
   return y;
 }
 
-RDI_INLINE void c_put(float *p, rdi_col x, int64_t left) { C_EACH rdi_put(p + 4 * j, x.q[j], left - 4 * j); }
+RDI_INLINE void c_put(float *p, rdi_col x, int64_t left) {
+  C_EACH rdi_put(p + 4 * j, x.q[j], left - 4 * j);
+}
 
 RDI_INLINE uint16x4_t four_to(float32x4_t x, rd_dtype dtype) {
   if (dtype == RD_F16) return vreinterpret_u16_f16(vcvt_f16_f32(x));

@@ -6,7 +6,8 @@
 enum { COLS = 4, ROWS = 4 };
 
 /* One tile of `rows` rows at column c, of which `left` keys exist. */
-RDI_INLINE void tile(const rdi_commit_args *g, int64_t row, int64_t c, int64_t left, int rows, int decay) {
+RDI_INLINE void tile(const rdi_commit_args *g, int64_t row, int64_t c, int64_t left, int rows,
+                     int decay) {
   float32x4_t s[ROWS][COLS];
   const float *in = g->s_in + row * g->in_stride + c, *u = g->u + row;
   float *out = g->s_out + row * g->out_stride + c;
@@ -49,6 +50,8 @@ RDI_INLINE void run(const rdi_commit_args *g, int decay) {
 }
 
 void rdi_commit_neon_4x16(const rdi_commit_args *g) {
-  if (g->a) run(g, 1);
-  else run(g, 0);
+  if (g->a)
+    run(g, 1);
+  else
+    run(g, 0);
 }

@@ -58,8 +58,8 @@ RDI_INLINE void pair(int kind, const char *in, char *out, int64_t stride, operan
   }
 }
 
-RDI_INLINE rdi_sums pass(int kind, const char *in, char *out, int64_t stride, operands p, operands now,
-                         const float *u, int64_t K) {
+RDI_INLINE rdi_sums pass(int kind, const char *in, char *out, int64_t stride, operands p,
+                         operands now, const float *u, int64_t K) {
   float32x4_t wk[ROWS], wq[ROWS];
   RDI_UNROLL
   for (int r = 0; r < 4; r++) {
