@@ -51,6 +51,11 @@ static const float *load_u(const rdi_item *it, int64_t i, int64_t n, int64_t r, 
   return it->lane->pu;
 }
 
+/* The rows that are needed after [r, r+R) of the item: its own, or those of the next item. */
+static const float *rows_after(const rdi_item *it, int64_t r, int64_t R) {
+  return r + R < it->R ? (const float *)(const void *)rdi_rows_from(it->src, r + R).p : it->next;
+}
+
 void rdi_replay_rows(const rdi_item *it, int64_t m, int64_t r, int64_t R) {
   const rdi_math *math = &it->job->m;
   const rdi_rows_at src = rdi_rows_from(it->src, r), dst = rdi_rows_from(it->dst, r);
@@ -67,7 +72,7 @@ void rdi_replay_rows(const rdi_item *it, int64_t m, int64_t r, int64_t R) {
       .out_stride = plain ? dst.s->sr : math->Kp,
       .k = it->lane->pk,
       .a = it->job->prev.decay.base ? it->lane->pa : NULL,
-      .next = plain ? it->next : NULL,
+      .next = plain ? rows_after(it, r, R) : NULL,
   };
   for (int64_t i = 0; i < m; i += RDI_TOKENS) {
     args.m = rdi_min64(m - i, RDI_TOKENS);

@@ -188,7 +188,7 @@ static void direct_segment(const rdi_item *it, const rdi_block *blk, int64_t s, 
     args.in_stride = from.stride;
     args.s_out = to.p ? to.p + r * to.stride : NULL;
     args.out_stride = to.stride;
-    args.next = next;
+    args.next = r + R < it->R ? args.s_in + R * from.stride : next;
     it->k->rows(&args);
   }
 }
