@@ -11,7 +11,7 @@ import re
 import sys
 from pathlib import Path
 
-LINE = re.compile(r'^RDI_(ROWS_NATIVE|ROWS_TRANSPOSED|KERNEL|FAST_PAIRS|FAST)\(([^"]*)"([^"]+)"', re.M)
+LINE = re.compile(r'^RDI_(ROWS|KERNEL|FAST_PAIRS|FAST)\(([^"]*)"([^"]+)"', re.M)
 
 
 def problems(kernels):

@@ -56,10 +56,7 @@ static void from_panels(const rdi_item *it, float *s, int64_t stride) {
 
 static void load_flat(const rdi_item *it) {
   const rdi_math *m = &it->job->m;
-  if (it->src.p)
-    rdi_load_native(it->k, it->lane->flat, m->Kp, it->src, it->R, m->K);
-  else
-    memset(it->lane->flat, 0, (size_t)(it->R * m->Kp) * sizeof(float));
+  rdi_load_native(it->k, it->lane->flat, m->Kp, it->src, it->R, m->K);
 }
 
 static void bring(const rdi_item *it, form *now, form want) {

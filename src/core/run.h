@@ -7,7 +7,7 @@
 #include "util/tensor.h"
 
 /* Rows that are worked on together while they are in the first-level cache (32 x 128 floats = 16
- * KiB). A multiple of every kernel's lanes. */
+ * KiB). */
 enum { RDI_SUB_ROWS = 32 };
 
 /* ---- the cut: items are (sequence, value head, row block) in this order; slices are runs of items
@@ -37,7 +37,7 @@ typedef struct rdi_lane {
   float *v, *u, *o;                   /* [16][Rp]; unused where the caller's memory serves */
   float *pk, *pa, *pu;                /* operands of records, as above */
   float *tile;                        /* the running state of an item */
-  float *stage;                       /* [SUB_ROWS][Kp], native */
+  float *stage;                       /* [SUB_ROWS][Kp] */
   float *rows;                        /* what rows_scratch asked for */
   /* FAST only, else NULL: operands of kernels/fast.h (kh of a whole verify), u of its tokens, the
    * state in native rows, what spread_scratch asked for */
@@ -62,19 +62,14 @@ int rdi_is_pad(const rdi_states *s, int64_t b, int64_t pad_slot);
 rdi_rows_at rdi_state_at(const rdi_states *s, int64_t i, int64_t h, int64_t r, int64_t pad_slot);
 rdi_rows_at rdi_rows_from(rdi_rows_at at, int64_t r); /* r rows further */
 
-/* f32 rows that a native kernel can work on where they are. */
+/* f32 rows that a kernel can work on where they are. */
 int rdi_is_plain(const rdi_states *s);
 
-/* R rows x K keys between memory and a native block [R][stride]. */
+/* R rows x K keys between memory and an f32 block [R][stride]; src.p NULL: zeros. */
 void rdi_load_native(const rdi_kernels *k, float *dst, int64_t stride, rdi_rows_at src, int64_t R,
                      int64_t K);
 void rdi_store_native(const rdi_kernels *k, rdi_rows_at dst, const float *src, int64_t stride,
                       int64_t R, int64_t K);
-/* The same for a tile of the kernel's kind (R <= SUB_ROWS; stage: scratch). src.p NULL: zeros. */
-void rdi_load_tile(const rdi_kernels *k, float *tile, float *stage, rdi_rows_at src, int64_t R,
-                   int64_t K, int64_t Kp);
-void rdi_store_tile(const rdi_kernels *k, rdi_rows_at dst, const float *tile, float *stage,
-                    int64_t R, int64_t K, int64_t Kp);
 /* dst := src without arithmetic when both are of one kind, else converted; src.p NULL: zeros. */
 void rdi_copy_rows(const rdi_kernels *k, rdi_rows_at dst, rdi_rows_at src, float *stage, int64_t R,
                    int64_t K, int64_t Kp);

@@ -23,7 +23,7 @@ rdi_rows_at rdi_rows_from(rdi_rows_at at, int64_t r) {
 
 int rdi_is_plain(const rdi_states *s) { return s->dtype == RD_F32 && s->layout == RD_STATE_VK; }
 
-/* ---------------------------------------------------------------- native blocks --------------- */
+/* ---------------------------------------------------------------- blocks ---------------------- */
 
 /* Between [K][.] and [R][.] in 16 x 16 squares, which stay in a few cache lines on both sides. */
 static void transpose(float *dst, int64_t dst_stride, const float *src, int64_t src_stride,
@@ -39,7 +39,9 @@ static void transpose(float *dst, int64_t dst_stride, const float *src, int64_t 
 void rdi_load_native(const rdi_kernels *k, float *dst, int64_t stride, rdi_rows_at src, int64_t R,
                      int64_t K) {
   const rdi_states *s = src.s;
-  if (s->layout == RD_STATE_VK) {
+  if (!src.p) {
+    memset(dst, 0, (size_t)(R * stride) * sizeof *dst);
+  } else if (s->layout == RD_STATE_VK) {
     for (int64_t r = 0; r < R; r++)
       k->widen(dst + r * stride, rdi_at(src.p, r * s->sr, s->dtype), s->dtype, K);
   } else if (s->dtype == RD_F32) {
@@ -67,51 +69,6 @@ void rdi_store_native(const rdi_kernels *k, rdi_rows_at dst, const float *src, i
       for (int64_t r = 0; r < R; r++) row[r] = src[r * stride + c];
       k->narrow(rdi_at(dst.p, c * s->sr, s->dtype), s->dtype, row, R);
     }
-  }
-}
-
-/* ---------------------------------------------------------------- tiles ----------------------- */
-
-static int64_t padded_rows(const rdi_kernels *k, int64_t R) {
-  return (R + k->lanes - 1) / k->lanes * k->lanes;
-}
-
-void rdi_load_tile(const rdi_kernels *k, float *tile, float *stage, rdi_rows_at src, int64_t R,
-                   int64_t K, int64_t Kp) {
-  const int native = k->tile == RDI_TILE_NATIVE;
-  const int64_t Rp = padded_rows(k, R);
-  if (!src.p) {
-    memset(tile, 0, (size_t)(native ? R * Kp : K * Rp) * sizeof *tile);
-  } else if (native) {
-    rdi_load_native(k, tile, Kp, src, R, K);
-  } else if (src.s->layout ==
-             RD_STATE_KV) { /* a KV state is a transposed tile with other strides */
-    for (int64_t c = 0; c < K; c++) {
-      float *row = tile + c * Rp;
-      k->widen(row, rdi_at(src.p, c * src.s->sr, src.s->dtype), src.s->dtype, R);
-      for (int64_t r = R; r < Rp; r++) row[r] = 0.0f;
-    }
-  } else if (src.s->dtype == RD_F32) {
-    k->pack(tile, (const float *)(const void *)src.p, src.s->sr, R, K);
-  } else {
-    rdi_load_native(k, stage, Kp, src, R, K);
-    k->pack(tile, stage, Kp, R, K);
-  }
-}
-
-void rdi_store_tile(const rdi_kernels *k, rdi_rows_at dst, const float *tile, float *stage,
-                    int64_t R, int64_t K, int64_t Kp) {
-  const int64_t Rp = padded_rows(k, R);
-  if (k->tile == RDI_TILE_NATIVE) {
-    rdi_store_native(k, dst, tile, Kp, R, K);
-  } else if (dst.s->layout == RD_STATE_KV) {
-    for (int64_t c = 0; c < K; c++)
-      k->narrow(rdi_at(dst.p, c * dst.s->sr, dst.s->dtype), dst.s->dtype, tile + c * Rp, R);
-  } else if (dst.s->dtype == RD_F32) {
-    k->unpack((float *)(void *)dst.p, dst.s->sr, tile, R, K);
-  } else {
-    k->unpack(stage, Kp, tile, R, K);
-    rdi_store_native(k, dst, stage, Kp, R, K);
   }
 }
 

@@ -1,8 +1,7 @@
 /* Prefill, decode and verify of one item: rows [r, r+R) of one head through all tokens of one
  * sequence. Tokens go in blocks of RDI_TOKENS whose operands stay in cache; within a block, a
- * segment ends where the state is wanted (a snapshot). The state is worked on where it lies when
- * the kernel can (f32, VK, native kernel: no extra pass over it), else in tiles of RDI_SUB_ROWS
- * rows. */
+ * segment ends where the state is wanted (a snapshot). The state is worked on where it lies when it
+ * is f32 and VK (no extra pass over it), else in tiles of RDI_SUB_ROWS rows of scratch. */
 #include <string.h>
 
 #include "core/run.h"
@@ -166,7 +165,7 @@ static int64_t segment(const rdi_item *it, const rdi_block *blk, int64_t s, rdi_
   return n;
 }
 
-typedef struct place { /* native rows in memory or scratch */
+typedef struct place { /* f32 rows in memory or scratch */
   float *p;
   int64_t stride;
 } place;
@@ -175,7 +174,7 @@ static place in_memory(rdi_rows_at at) {
   return (place){(float *)(void *)at.p, at.p ? at.s->sr : 0};
 }
 
-/* One segment on native rows: from `from` to `to` (to.p NULL: state not wanted). A fresh commit of
+/* One segment on such rows: from `from` to `to` (to.p NULL: state not wanted). A fresh commit of
  * the rows goes just before, while it still is their only pass through memory. */
 static void direct_segment(const rdi_item *it, const rdi_block *blk, int64_t s, int64_t n,
                            place from, place to, int64_t commit, const float *next) {
@@ -233,21 +232,17 @@ static void run_tiles(const rdi_item *it, rdi_rows_at dst, int64_t commit) {
       const int first = t + s == 0, last = t + s + n == it->length;
       for (int64_t r = 0; r < it->R; r += RDI_SUB_ROWS) {
         const int64_t R = rdi_min64(RDI_SUB_ROWS, it->R - r);
-        const int64_t stride =
-            k->tile == RDI_TILE_NATIVE ? m->Kp : (R + k->lanes - 1) / k->lanes * k->lanes;
         /* With one segment all rows share one tile, which stays in cache. */
         float *tile = lane->tile + (first && last ? 0 : r * m->Kp);
         if (first && commit) rdi_replay_rows(it, commit, r, R);
-        if (first) rdi_load_tile(k, tile, lane->stage, rdi_rows_from(it->src, r), R, m->K, m->Kp);
+        if (first) rdi_load_native(k, tile, m->Kp, rdi_rows_from(it->src, r), R, m->K);
         rdi_rows_args args = rdi_block_rows(it, &blk, s, n, r, R);
         args.s_in = tile;
-        args.in_stride = args.out_stride = stride;
+        args.in_stride = args.out_stride = m->Kp;
         args.s_out = last && !dst.p && !snapshot.p ? NULL : tile;
         k->rows(&args);
-        if (snapshot.p)
-          rdi_store_tile(k, rdi_rows_from(snapshot, r), tile, lane->stage, R, m->K, m->Kp);
-        if (last && dst.p)
-          rdi_store_tile(k, rdi_rows_from(dst, r), tile, lane->stage, R, m->K, m->Kp);
+        if (snapshot.p) rdi_store_native(k, rdi_rows_from(snapshot, r), tile, m->Kp, R, m->K);
+        if (last && dst.p) rdi_store_native(k, rdi_rows_from(dst, r), tile, m->Kp, R, m->K);
       }
     }
     rdi_close_block(it, &blk);
@@ -325,8 +320,7 @@ void rdi_tokens_item(const rdi_item *it) {
       rdi_copy_rows(it->k, dst, it->src, it->lane->stage, it->R, job->m.K, job->m.Kp);
   } else if (rdi_fast_item(it, dst)) {
     /* done */
-  } else if (it->k->tile == RDI_TILE_NATIVE && (!it->src.p || rdi_is_plain(it->src.s)) &&
-             (!dst.p || rdi_is_plain(dst.s)) &&
+  } else if ((!it->src.p || rdi_is_plain(it->src.s)) && (!dst.p || rdi_is_plain(dst.s)) &&
              (!job->snapshots.base || rdi_is_plain(&job->snapshots))) {
     run_direct(it, dst, commit);
   } else {

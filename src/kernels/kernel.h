@@ -3,12 +3,10 @@
  * docs/NUMERICS.md and nothing else: a kernel of any instruction set returns the bits of src/ref/c1.c.
  *
  * Kp = K rounded up to a multiple of 16. Operand rows (k, a, kt, qt) are Kp long, 64-byte aligned,
- * with +0 in [K, Kp). A kernel touches a native state row at [0, K) only.
+ * with +0 in [K, Kp). A kernel touches a state row at [0, K) only.
  *
- * Tiles. A row block of a state (R rows x K keys, FP32) is worked on in the layout its `rows` kernel
- * likes: RDI_TILE_NATIVE is [R][stride] in the caller's memory (no copy), RDI_TILE_TRANSPOSED is
- * [K][Rp] in scratch, Rp = R rounded up to rdi_rows_kernel.lanes, pad lanes hold +0. The core packs and
- * unpacks transposed tiles with the two functions of the same registry entry.
+ * States. A row block of a state is R rows of K floats, stride apart: in the caller's memory when that
+ * is how it lies (no copy), else in scratch.
  */
 #ifndef RDI_KERNELS_KERNEL_H
 #define RDI_KERNELS_KERNEL_H
@@ -31,7 +29,7 @@ typedef struct rdi_rows_args {
   int64_t R, K, Kp, n;
   const float *s_in;
   float *s_out;
-  int64_t in_stride, out_stride; /* native: floats between rows; transposed: Rp */
+  int64_t in_stride, out_stride; /* floats between rows */
   const float *k, *a, *kt, *qt;  /* [n][Kp] */
   const float *kq, *beta;        /* [n] */
   const float *v;                /* [n] rows of R floats, v_stride apart */
@@ -41,7 +39,7 @@ typedef struct rdi_rows_args {
   const float *next; /* state of the next work item to prefetch, or NULL */
 } rdi_rows_args;
 
-/* ---- commit: m updates of one row block, native layout, s_in may equal s_out ---------------------
+/* ---- commit: m updates of one row block, s_in may equal s_out ------------------------------------
  *   S[r][c] = fma(u[i][r], k[i][c], a[i][c] * S[r][c])   i = 0..m-1 in order, m >= 1 (any size)
  * a == NULL: a = 1 (no multiplication takes place; 1*x == x, so the bits agree with the formula). */
 typedef struct rdi_commit_args {
@@ -85,26 +83,18 @@ typedef struct rdi_prep_args {
  * nearest even with subnormals, overflow to infinity; a NaN stays a (quiet) NaN. src, dst disjoint,
  * any alignment of the element. */
 
-typedef enum rdi_tile { RDI_TILE_NATIVE = 1, RDI_TILE_TRANSPOSED = 2 } rdi_tile;
-
 typedef void (*rdi_rows_fn)(const rdi_rows_args *);
 typedef void (*rdi_commit_fn)(const rdi_commit_args *);
 typedef void (*rdi_prep_fn)(const rdi_prep_args *);
 typedef void (*rdi_widen_fn)(float *dst, const void *src, rd_dtype src_dtype, int64_t n);
 typedef void (*rdi_narrow_fn)(void *dst, rd_dtype dst_dtype, const float *src, int64_t n);
 typedef int64_t (*rdi_scratch_fn)(int64_t R, int64_t K); /* floats */
-typedef void (*rdi_pack_fn)(float *tile, const float *s, int64_t s_stride, int64_t R, int64_t K);
-typedef void (*rdi_unpack_fn)(float *s, int64_t s_stride, const float *tile, int64_t R, int64_t K);
 
 /* What one context runs. Filled scalar first, then overridden per instruction set in rising order by
  * those entries whose ISA is usable and allowed: one line per kernel in registry.def. */
 typedef struct rdi_kernels {
   rdi_rows_fn rows;
-  rdi_tile tile;
-  int64_t lanes; /* transposed tiles: rows are padded to a multiple of this */
   rdi_scratch_fn rows_scratch;
-  rdi_pack_fn pack; /* NULL for native */
-  rdi_unpack_fn unpack;
   rdi_commit_fn commit;
   rdi_prep_fn prep;
   rdi_widen_fn widen;

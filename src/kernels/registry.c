@@ -2,26 +2,13 @@
 #include "kernels/registry.h"
 
 static const rdi_kernel_entry entries[] = {
-#define RDI_ROWS_NATIVE(suffix, set, path)                                                         \
+#define RDI_ROWS(suffix, set, path)                                                                \
   {.slot = RDI_SLOT_rows,                                                                          \
    .isa = RD_ISA_##set,                                                                            \
    .name = "rows_" #suffix,                                                                        \
    .file = path,                                                                                   \
    .rows = rdi_rows_##suffix,                                                                      \
-   .tile = RDI_TILE_NATIVE,                                                                        \
-   .lanes = 1,                                                                                     \
    .rows_scratch = rdi_rows_scratch_##suffix},
-#define RDI_ROWS_TRANSPOSED(suffix, set, path, width)                                              \
-  {.slot = RDI_SLOT_rows,                                                                          \
-   .isa = RD_ISA_##set,                                                                            \
-   .name = "rows_" #suffix,                                                                        \
-   .file = path,                                                                                   \
-   .rows = rdi_rows_##suffix,                                                                      \
-   .tile = RDI_TILE_TRANSPOSED,                                                                    \
-   .lanes = (width),                                                                               \
-   .rows_scratch = rdi_rows_scratch_##suffix,                                                      \
-   .pack = rdi_pack_##suffix,                                                                      \
-   .unpack = rdi_unpack_##suffix},
 #define RDI_KERNEL(member, suffix, set, path)                                                      \
   {.slot = RDI_SLOT_##member,                                                                      \
    .isa = RD_ISA_##set,                                                                            \
@@ -46,8 +33,7 @@ typedef struct fast_entry {
 
 static const fast_entry fast_entries[] = {
     {0, {0}}, /* never empty */
-#define RDI_ROWS_NATIVE(suffix, set, path)
-#define RDI_ROWS_TRANSPOSED(suffix, set, path, width)
+#define RDI_ROWS(suffix, set, path)
 #define RDI_KERNEL(member, suffix, set, path)
 #define RDI_FAST(member, suffix, set, path) {RD_ISA_##set, {INIT_##member(suffix)}},
 #define RDI_FAST_PAIRS(suffix, set, path, width)                                                   \
@@ -82,8 +68,7 @@ const char *rdi_slot_name(rdi_slot slot) {
 static void take(rdi_kernels *out, const rdi_kernel_entry *e) {
   switch (e->slot) {
   case RDI_SLOT_rows:
-    out->rows = e->rows, out->tile = e->tile, out->lanes = e->lanes;
-    out->rows_scratch = e->rows_scratch, out->pack = e->pack, out->unpack = e->unpack;
+    out->rows = e->rows, out->rows_scratch = e->rows_scratch;
     out->rows_name = e->name, out->rows_isa = e->isa;
     break;
   case RDI_SLOT_commit:

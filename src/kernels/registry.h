@@ -13,7 +13,7 @@ typedef enum rdi_slot {
   RDI_SLOTS
 } rdi_slot;
 
-/* One line of the registry. Only the function of its own slot is set (rows: with its companions).
+/* One line of the registry. Only the function of its own slot is set (rows: with its rows_scratch).
  */
 typedef struct rdi_kernel_entry {
   rdi_slot slot;
@@ -21,11 +21,7 @@ typedef struct rdi_kernel_entry {
   const char *name; /* "<slot>_<suffix>" */
   const char *file; /* under src/kernels */
   rdi_rows_fn rows;
-  rdi_tile tile;
-  int64_t lanes;
   rdi_scratch_fn rows_scratch;
-  rdi_pack_fn pack;
-  rdi_unpack_fn unpack;
   rdi_commit_fn commit;
   rdi_prep_fn prep;
   rdi_widen_fn widen;
@@ -41,14 +37,9 @@ uint32_t rdi_registry_isas(void);
 
 const char *rdi_slot_name(rdi_slot slot); /* "rows", ...; NULL out of range */
 
-#define RDI_ROWS_NATIVE(suffix, isa, file)                                                         \
+#define RDI_ROWS(suffix, isa, file)                                                                \
   void rdi_rows_##suffix(const rdi_rows_args *args);                                               \
   int64_t rdi_rows_scratch_##suffix(int64_t R, int64_t K);
-#define RDI_ROWS_TRANSPOSED(suffix, isa, file, lanes)                                              \
-  void rdi_rows_##suffix(const rdi_rows_args *args);                                               \
-  int64_t rdi_rows_scratch_##suffix(int64_t R, int64_t K);                                         \
-  void rdi_pack_##suffix(float *tile, const float *s, int64_t s_stride, int64_t R, int64_t K);     \
-  void rdi_unpack_##suffix(float *s, int64_t s_stride, const float *tile, int64_t R, int64_t K);
 #define RDI_TYPE_commit(name)               void name(const rdi_commit_args *args)
 #define RDI_TYPE_prep(name)                 void name(const rdi_prep_args *args)
 #define RDI_TYPE_widen(name)                void name(float *dst, const void *src, rd_dtype src_dtype, int64_t n)

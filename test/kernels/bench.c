@@ -3,26 +3,23 @@
  */
 #include "harness.h"
 
-#include <string.h>
 #include <time.h>
 
 enum { D = 128, N = RDI_TOKENS, ROUNDS = 200, LENGTH = 4096 };
 
-static _Alignas(64) float state[D * D], tile[D * (D + 64)], k[N * D], a[N * D], kt[N * D],
-    qt[N * D];
+static _Alignas(64) float state[D * D], rest[2 * N * D], k[N * D], a[N * D], kt[N * D], qt[N * D];
 static _Alignas(64) float kq[N], beta[N], v[N * D], u[N * D], o[N * D], scratch[1 << 18];
 static uint16_t half[LENGTH];
 
 static void call_rows(const rdi_kernel_entry *e) {
-  const int native = e->tile == RDI_TILE_NATIVE;
   e->rows(&(rdi_rows_args){.R = D,
                            .K = D,
                            .Kp = D,
                            .n = N,
-                           .s_in = native ? state : tile,
-                           .s_out = native ? state : tile,
-                           .in_stride = native ? D : D / e->lanes * e->lanes,
-                           .out_stride = native ? D : D / e->lanes * e->lanes,
+                           .s_in = state,
+                           .s_out = state,
+                           .in_stride = D,
+                           .out_stride = D,
                            .k = k,
                            .a = a,
                            .kt = kt,
@@ -80,8 +77,8 @@ static void call_prep(const rdi_kernel_entry *e) {
                            .beta_times = 1,
                            .k_out = k,
                            .a_out = a,
-                           .kt_out = tile,
-                           .qt_out = tile + N * D,
+                           .kt_out = rest,
+                           .qt_out = rest + N * D,
                            .kq_out = kq,
                            .beta_out = u});
 }
@@ -107,7 +104,6 @@ void bench(const rdi_kernel_entry *e) {
   for (int i = 0; i < N * D; i++) a[i] = (float)(0.5 + 0.5 * rng_unit(&g)), k[i] *= 0.05f;
   for (int i = 0; i < N * D; i++) kt[i] = a[i] * k[i];
   for (int i = 0; i < N; i++) beta[i] = 0.5f, kq[i] = 0.1f;
-  memset(tile, 0, sizeof tile);
   double best = 1e9;
   for (int i = 0; i < ROUNDS; i++) {
     const double from = seconds();

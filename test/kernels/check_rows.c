@@ -1,4 +1,4 @@
-/* rows and commit: the state kernels, native and transposed, against the float specification. */
+/* rows and commit: the state kernels against the float specification. */
 #include "harness.h"
 
 #include <stdlib.h>
@@ -41,12 +41,6 @@ static void put_rows(float *dst, int64_t stride, const float *src, int64_t src_s
                      int64_t width) {
   for (int64_t r = 0; r < rows; r++)
     memcpy(dst + r * stride, src + r * src_stride, (size_t)width * sizeof *dst);
-}
-
-/* [R][K] to [K][Rp], pad lanes +0 */
-static void put_transposed(float *tile, const float *s, int64_t R, int64_t K, int64_t Rp) {
-  for (int64_t c = 0; c < K; c++)
-    for (int64_t r = 0; r < Rp; r++) tile[c * Rp + r] = r < R ? s[r * K + c] : 0.0f;
 }
 
 static void operand(float *dst, int64_t rows, const state_case *x, rng *g, input_class c) {
@@ -117,7 +111,7 @@ static void load_strided(int i, const float *src, int64_t rows, int64_t width, i
   buffer_sync(&buffers[i]);
 }
 
-/* Compares all buffers; scratch and pad lanes are the kernel's own. */
+/* Compares all buffers; scratch is the kernel's own. */
 static void compare(harness *h, const rdi_kernel_entry *e, const state_case *x, const char *problem,
                     const int *used, int count) {
   char shape[160];
@@ -162,44 +156,30 @@ static void do_commit(void *arg) {
   c->e->commit(&c->commit);
 }
 
-/* The state buffers in the entry's tile, before the call. */
-static void load_state(const rdi_kernel_entry *e, const state_case *x, call *c, rng *g) {
-  const int native = e->tile == RDI_TILE_NATIVE;
-  const int64_t Rp = round_up(x->R, native ? 1 : e->lanes);
-  const int64_t si = native ? x->K + x->in_gap : Rp;
-  const int64_t so = x->mode == IN_PLACE ? si : native ? x->K + x->out_gap : Rp;
-  const size_t align = native ? sizeof(float) : 64;
-  place(B_IN, native ? (x->R - 1) * si + x->K : x->K * Rp, align, g);
-  place(B_OUT, native ? (x->R - 1) * so + x->K : x->K * Rp, align, g);
-  if (native)
-    put_rows(want(B_IN), si, x->s, x->K, x->R, x->K);
-  else
-    put_transposed(want(B_IN), x->s, x->R, x->K, Rp);
+/* The state buffers before the call. */
+static void load_state(const state_case *x, call *c, rng *g) {
+  const int64_t si = x->K + x->in_gap, so = x->mode == IN_PLACE ? si : x->K + x->out_gap;
+  place(B_IN, (x->R - 1) * si + x->K, sizeof(float), g);
+  place(B_OUT, (x->R - 1) * so + x->K, sizeof(float), g);
+  put_rows(want(B_IN), si, x->s, x->K, x->R, x->K);
   buffer_sync(&buffers[B_IN]);
   buffer_sync(&buffers[B_OUT]);
   c->rows.s_in = got(B_IN), c->rows.in_stride = si, c->rows.out_stride = so;
   c->rows.s_out = x->mode == NOWHERE ? NULL : x->mode == IN_PLACE ? got(B_IN) : got(B_OUT);
 }
 
-/* The expected state into the right buffer; pad lanes of an output tile are not compared. */
-static void expect_state(const rdi_kernel_entry *e, const state_case *x, const call *c) {
-  if (x->mode == NOWHERE) return;
-  const int i = x->mode == IN_PLACE ? B_IN : B_OUT;
-  if (e->tile == RDI_TILE_NATIVE) {
-    put_rows(want(i), c->rows.out_stride, x->s_end, x->K, x->R, x->K);
-    return;
-  }
-  const int64_t Rp = c->rows.out_stride;
-  put_transposed(want(i), x->s_end, x->R, x->K, Rp);
-  for (int64_t k = 0; k < x->K; k++)
-    for (int64_t r = x->R; r < Rp; r++) want(i)[k * Rp + r] = got(i)[k * Rp + r];
+/* The expected state into the right buffer. */
+static void expect_state(const state_case *x, const call *c) {
+  if (x->mode != NOWHERE)
+    put_rows(want(x->mode == IN_PLACE ? B_IN : B_OUT), c->rows.out_stride, x->s_end, x->K, x->R,
+             x->K);
 }
 
 static void rows_case(harness *h, const rdi_kernel_entry *e, const state_case *x, rng g) {
   static const int used[] = {B_IN, B_OUT,  B_K, B_A, B_KT, B_QT,
                              B_KQ, B_BETA, B_V, B_U, B_O,  B_SCRATCH};
   call c = {.e = e};
-  load_state(e, x, &c, &g);
+  load_state(x, &c, &g);
   load(B_K, x->k, x->n * x->Kp, 64, &g);
   load(B_A, x->a, x->n * x->Kp, 64, &g);
   load(B_KT, x->kt, x->n * x->Kp, 64, &g);
@@ -223,53 +203,14 @@ static void rows_case(harness *h, const rdi_kernel_entry *e, const state_case *x
   put_rows(want(B_U), c.rows.u_stride, x->u, x->R, x->n, x->R);
   if (x->with_o) put_rows(want(B_O), c.rows.o_stride, x->o, x->R, x->n, x->R);
   memcpy(buffers[B_SCRATCH].want, buffers[B_SCRATCH].got, buffers[B_SCRATCH].bytes);
-  if (problem == NULL) expect_state(e, x, &c);
+  if (problem == NULL) expect_state(x, &c);
   compare(h, e, x, problem, used, BUFFERS);
-}
-
-/* pack and unpack of a transposed entry, on the state of the case. */
-typedef struct tiling {
-  const rdi_kernel_entry *e;
-  const state_case *x;
-  int unpack;
-} tiling;
-
-static void do_tiling(void *arg) {
-  const tiling *t = arg;
-  const int64_t stride = t->x->K + t->x->in_gap;
-  if (t->unpack)
-    t->e->unpack(got(B_IN), stride, got(B_OUT), t->x->R, t->x->K);
-  else
-    t->e->pack(got(B_OUT), got(B_IN), stride, t->x->R, t->x->K);
-}
-
-static void tiling_case(harness *h, const rdi_kernel_entry *e, const state_case *x, rng g) {
-  static const int used[] = {B_IN, B_OUT};
-  const int64_t Rp = round_up(x->R, e->lanes), stride = x->K + x->in_gap;
-  for (int unpack = 0; unpack < 2; unpack++) {
-    place(B_IN, (x->R - 1) * stride + x->K, sizeof(float), &g);
-    place(B_OUT, x->K * Rp, 64, &g);
-    if (unpack)
-      put_transposed(want(B_OUT), x->s, x->R, x->K, Rp);
-    else
-      put_rows(want(B_IN), stride, x->s, x->K, x->R, x->K);
-    buffer_sync(&buffers[B_IN]);
-    buffer_sync(&buffers[B_OUT]);
-    tiling t = {e, x, unpack};
-    const char *problem = guarded_call(do_tiling, &t);
-    put_rows(want(B_IN), stride, x->s, x->K, x->R, x->K);
-    put_transposed(want(B_OUT), x->s, x->R, x->K, Rp);
-    compare(h, e, x, problem, used, 2);
-  }
 }
 
 static void one_rows(harness *h, const rdi_kernel_entry *const *entries, int count, state_case *x) {
   rng g = {.s = h->seed * 1000003u + (uint64_t)x->index};
   draw_rows(x, &g);
-  for (int i = 0; i < count; i++) {
-    rows_case(h, entries[i], x, g);
-    if (entries[i]->tile == RDI_TILE_TRANSPOSED) tiling_case(h, entries[i], x, g);
-  }
+  for (int i = 0; i < count; i++) rows_case(h, entries[i], x, g);
 }
 
 void check_rows(harness *h, const rdi_kernel_entry *const *entries, int count) {
@@ -291,7 +232,7 @@ void check_rows(harness *h, const rdi_kernel_entry *const *entries, int count) {
 static void commit_case(harness *h, const rdi_kernel_entry *e, const state_case *x, rng g) {
   static const int used[] = {B_IN, B_OUT, B_K, B_A, B_U};
   call c = {.e = e};
-  load_state(e, x, &c, &g);
+  load_state(x, &c, &g);
   load(B_K, x->k, x->n * x->Kp, 64, &g);
   load(B_A, x->a, x->n * x->Kp, 64, &g);
   load_strided(B_U, x->v, x->n, x->R, x->u_gap, &g);
@@ -309,18 +250,14 @@ static void commit_case(harness *h, const rdi_kernel_entry *e, const state_case 
                                .u_stride = x->R + x->u_gap,
                                .next = x->with_next ? got(B_U) : NULL};
   const char *problem = guarded_call(do_commit, &c);
-  if (problem == NULL) expect_state(e, x, &c);
+  if (problem == NULL) expect_state(x, &c);
   compare(h, e, x, problem, used, 5);
 }
 
 void check_commit(harness *h, const rdi_kernel_entry *const *entries, int count) {
   static state_case x;
-  static rdi_kernel_entry
-      native[8]; /* commit works on native tiles, which its entry does not say */
   int64_t index = 0;
   make_buffers();
-  for (int e = 0; e < count && e < 8; e++)
-    native[e] = *entries[e], native[e].tile = RDI_TILE_NATIVE;
   for (const int16_t *K = shape_K; *K != 0; K++)
     for (const int16_t *R = shape_R; *R != 0; R++)
       for (int i = 0; i < (h->all ? 2 * MAX_M : h->repeat); i++, index++) {
@@ -337,6 +274,6 @@ void check_commit(harness *h, const rdi_kernel_entry *const *entries, int count)
         for (int64_t m = 0; m < x.n; m++)
           rdr_c1_commit(x.s_end, x.K, x.R, x.v + m * x.R, x.k + m * x.Kp,
                         x.with_a ? x.a + m * x.Kp : ones);
-        for (int e = 0; e < count && e < 8; e++) commit_case(h, &native[e], &x, g);
+        for (int e = 0; e < count; e++) commit_case(h, entries[e], &x, g);
       }
 }

@@ -113,32 +113,6 @@ static int64_t broken_scratch(int64_t R, int64_t K) {
   return round_up(K, 16);
 }
 
-/* ---- the same on transposed tiles of 8 lanes ---- */
-
-enum { LANES = 8 };
-
-static void broken_pack(float *tile, const float *s, int64_t stride, int64_t R, int64_t K) {
-  const int64_t Rp = round_up(R, LANES);
-  for (int64_t c = 0; c < K; c++)
-    for (int64_t r = 0; r < (now == FORGETS_PADS ? R : Rp); r++)
-      tile[c * Rp + r] = r < R ? s[r * stride + c] : 0;
-}
-
-static void broken_unpack(float *s, int64_t stride, const float *tile, int64_t R, int64_t K) {
-  const int64_t Rp = round_up(R, LANES), end = now == WRITES_GAP ? K + 1 : K;
-  for (int64_t r = 0; r < R; r++)
-    for (int64_t c = 0; c < end; c++) s[r * stride + c] = tile[(c < K ? c : 0) * Rp + r];
-}
-
-static void transposed_rows(const rdi_rows_args *x) {
-  float s[RDI_MAX_DIM] = {0};
-  for (int64_t r = 0; r < x->R; r++) {
-    for (int64_t c = 0; c < x->K; c++) s[c] = x->s_in[c * x->in_stride + r];
-    one_row(x, r, s);
-    for (int64_t c = 0; x->s_out != NULL && c < x->K; c++) x->s_out[c * x->out_stride + r] = s[c];
-  }
-}
-
 /* ---- commit ---- */
 
 static void broken_commit(const rdi_commit_args *x) {
@@ -330,18 +304,7 @@ int main(int argc, char **argv) {
                                  .isa = RD_ISA_SCALAR,
                                  .name = "rows",
                                  .rows = broken_rows,
-                                 .tile = RDI_TILE_NATIVE,
-                                 .lanes = 1,
                                  .rows_scratch = broken_scratch};
-  const rdi_kernel_entry tiles = {.slot = RDI_SLOT_rows,
-                                  .isa = RD_ISA_SCALAR,
-                                  .name = "tiles",
-                                  .rows = transposed_rows,
-                                  .tile = RDI_TILE_TRANSPOSED,
-                                  .lanes = LANES,
-                                  .rows_scratch = broken_scratch,
-                                  .pack = broken_pack,
-                                  .unpack = broken_unpack};
   const rdi_kernel_entry commit = {
       .slot = RDI_SLOT_commit, .name = "commit", .commit = broken_commit};
   const rdi_kernel_entry prep = {.slot = RDI_SLOT_prep, .name = "prep", .prep = broken_prep};
@@ -352,8 +315,6 @@ int main(int argc, char **argv) {
       ORDER_OF_SUM, ONE_ULP,     PAST_END,     WRITES_GAP,   READS_GAP,       READS_OUT,
       WRITES_IN,    FUSED_DECAY, UPDATES_PADS, FORGETS_PADS, NO_LAST_UPDATE,  LOSES_NAN,
       FLUSHES,      NULL_OUTPUT, ENVIRONMENT,  ILLEGAL,      SCRATCH_OVERRUN, NO_DEFECT};
-  static const defect of_tiles[] = {ORDER_OF_SUM, ONE_ULP,        WRITES_GAP,
-                                    FORGETS_PADS, NO_LAST_UPDATE, NO_DEFECT};
   static const defect of_commit[] = {ORDER_OF_SUM, WRITES_GAP, READS_OUT,   WRITES_IN, FUSED_DECAY,
                                      LOSES_NAN,    FLUSHES,    ENVIRONMENT, NO_DEFECT};
   static const defect of_prep[] = {ORDER_OF_SUM, ONE_ULP, PAST_END,    FUSED_DECAY, UPDATES_PADS,
@@ -362,7 +323,6 @@ int main(int argc, char **argv) {
   static const defect of_narrow[] = {ORDER_OF_SUM, ONE_ULP,     PAST_END,
                                      FLUSHES,      ENVIRONMENT, NO_DEFECT};
   expect(&r, &rows, check_rows, "rows", of_rows, every);
-  expect(&r, &tiles, check_rows, "transposed rows", of_tiles, every);
   expect(&r, &commit, check_commit, "commit", of_commit, every);
   expect(&r, &prep, check_prep, "prep", of_prep, every);
   expect(&r, &widen, check_widen, "widen", of_widen, every);
