@@ -137,14 +137,15 @@ static json_t *slot_json(const rd_context *ctx, int32_t slot, int quiet) {
   const char *name = rd_isa_name((rd_isa)isa);
   json_t *refused = json_object();
   if (!quiet)
-    printf("  %-16s %s (%s)\n", rd_kernel_slot_name(slot), rd_kernel_chosen(ctx, slot), name);
+    printf("  %-16s %s (%s)\n", rd_kernel_slot_name(slot), rd_kernel_chosen(ctx, slot),
+           name ? name : "FAST runs as EXACT here");
   for (int i = CLI_ISAS - 1; i > rank_of(isa); i--) {
     if (foreign(cli_isas[i])) continue;
     const char *why = why_not(cli_isas[i], slot);
     json_object_set_new(refused, rd_isa_name(cli_isas[i]), json_string(why));
     if (!quiet) printf("  %-16s   %s: %s\n", "", rd_isa_name(cli_isas[i]), why);
   }
-  return json_pack("{s:s, s:s, s:s, s:o}", "slot", rd_kernel_slot_name(slot), "kernel",
+  return json_pack("{s:s, s:s, s:s?, s:o}", "slot", rd_kernel_slot_name(slot), "kernel",
                    rd_kernel_chosen(ctx, slot), "isa", name, "refused", refused);
 }
 

@@ -124,7 +124,8 @@ def info() -> dict[str, Any]:
     """What runs here: library version and path, threads, instruction sets, the chosen kernels.
 
     Keys: ``version``, ``library``, ``threads``, ``isa_usable`` and ``isa_built`` (lists of names),
-    ``kernels`` (slot -> ``(kernel, instruction set)``), ``scratch_bytes`` (this thread's arena).
+    ``kernels`` (slot -> ``(kernel, instruction set)``, ``("exact", None)`` where FAST has none of its
+    own), ``scratch_bytes`` (this thread's arena).
     """
     context, lib = current(), _lib.lib
     kernels = {}

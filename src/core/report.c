@@ -20,10 +20,15 @@ const char *rd_isa_name(rd_isa isa) {
   return NULL;
 }
 
-int32_t rd_kernel_slots(void) { return RDI_SLOTS; }
+/* The slots of FAST follow those of EXACT. */
+enum { FOLD = RDI_SLOTS, PAIRS, SPREAD, SLOTS };
+
+int32_t rd_kernel_slots(void) { return SLOTS; }
 
 const char *rd_kernel_slot_name(int32_t slot) {
-  return slot < 0 || slot >= RDI_SLOTS ? NULL : rdi_slot_name((rdi_slot)slot);
+  static const char *const fast[] = {"fold", "pairs", "spread"};
+  if (slot < 0 || slot >= SLOTS) return NULL;
+  return slot < RDI_SLOTS ? rdi_slot_name((rdi_slot)slot) : fast[slot - RDI_SLOTS];
 }
 
 /* The switch has no default, so that a new slot without a line here is a compiler warning. */
@@ -51,15 +56,26 @@ static const char *chosen(const rdi_kernels *k, rdi_slot slot, uint32_t *isa) {
   return NULL;
 }
 
+static const char *fast_chosen(const rdi_fast_kernels *f, int32_t slot, uint32_t *isa) {
+  *isa = slot == FOLD ? f->fold_isa : slot == PAIRS ? f->pairs_isa : f->spread_isa;
+  if (*isa == 0) return "exact";
+  return slot == FOLD ? f->fold_name : slot == PAIRS ? f->pairs_name : f->spread_name;
+}
+
+static const char *serving(const rd_context *ctx, int32_t slot, uint32_t *isa) {
+  *isa = 0;
+  if (!ctx || slot < 0 || slot >= SLOTS) return NULL;
+  const rdi_kernels *k = rdi_context_kernels(ctx);
+  return slot < RDI_SLOTS ? chosen(k, (rdi_slot)slot, isa) : fast_chosen(&k->fast, slot, isa);
+}
+
 const char *rd_kernel_chosen(const rd_context *ctx, int32_t slot) {
   uint32_t isa;
-  if (!ctx || slot < 0 || slot >= RDI_SLOTS) return NULL;
-  return chosen(rdi_context_kernels(ctx), (rdi_slot)slot, &isa);
+  return serving(ctx, slot, &isa);
 }
 
 uint32_t rd_kernel_isa(const rd_context *ctx, int32_t slot) {
   uint32_t isa;
-  if (!ctx || slot < 0 || slot >= RDI_SLOTS) return 0;
-  (void)chosen(rdi_context_kernels(ctx), (rdi_slot)slot, &isa);
+  (void)serving(ctx, slot, &isa);
   return isa;
 }

@@ -26,7 +26,7 @@ typedef struct fast_entry {
   rdi_fast_kernels k;
 } fast_entry;
 
-#define INIT_fold(suffix) .fold = rdi_fold_##suffix
+#define INIT_fold(suffix) .fold = rdi_fold_##suffix, .fold_name = "fold_" #suffix
 #define INIT_spread(suffix)                                                                        \
   .spread = rdi_spread_##suffix, .spread_scratch = rdi_spread_scratch_##suffix,                    \
   .spread_name = "spread_" #suffix
@@ -88,14 +88,15 @@ static void take(rdi_kernels *out, const rdi_kernel_entry *e) {
   }
 }
 
-static void take_fast(rdi_fast_kernels *out, const rdi_fast_kernels *k) {
-  if (k->fold) out->fold = k->fold;
+static void take_fast(rdi_fast_kernels *out, const rdi_fast_kernels *k, uint32_t isa) {
+  if (k->fold) out->fold = k->fold, out->fold_name = k->fold_name, out->fold_isa = isa;
   if (k->spread) {
     out->spread = k->spread, out->spread_scratch = k->spread_scratch;
-    out->spread_name = k->spread_name;
+    out->spread_name = k->spread_name, out->spread_isa = isa;
   }
   if (k->pairs) {
-    out->pairs = k->pairs, out->panel = k->panel, out->pairs_name = k->pairs_name;
+    out->pairs = k->pairs, out->panel = k->panel;
+    out->pairs_name = k->pairs_name, out->pairs_isa = isa;
     out->to_panel = k->to_panel, out->from_panel = k->from_panel;
   }
 }
@@ -104,7 +105,8 @@ static void select_fast(rdi_fast_kernels *out, uint32_t isa_mask) {
   *out = (rdi_fast_kernels){0};
   for (uint32_t isa = RD_ISA_SCALAR; isa != 0 && isa <= isa_mask; isa <<= 1)
     for (size_t i = 0; i < sizeof fast_entries / sizeof fast_entries[0]; i++)
-      if (fast_entries[i].isa == isa && (isa & isa_mask) != 0) take_fast(out, &fast_entries[i].k);
+      if (fast_entries[i].isa == isa && (isa & isa_mask) != 0)
+        take_fast(out, &fast_entries[i].k, isa);
 }
 
 void rdi_kernels_select(rdi_kernels *out, uint32_t isa_mask) {

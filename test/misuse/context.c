@@ -341,7 +341,8 @@ static void names(void) {
   int32_t n = rd_kernel_slots();
   CK(n > 0, "no kernel slots");
   for (int32_t i = 0; i < n; i++)
-    CK(rd_kernel_slot_name(i) && rd_kernel_chosen(cx, i) && rd_kernel_isa(cx, i),
+    CK(rd_kernel_slot_name(i) && rd_kernel_chosen(cx, i) &&
+           !rd_kernel_isa(cx, i) == !strcmp(rd_kernel_chosen(cx, i), "exact"),
        "kernel slot %d has no kernel", i);
   CK(!rd_kernel_slot_name(-1) && !rd_kernel_slot_name(n) && !rd_kernel_chosen(cx, n) &&
          !rd_kernel_chosen(cx, -1) && !rd_kernel_isa(cx, n) && !rd_kernel_isa(cx, -1),
