@@ -128,6 +128,13 @@ int npu_take_kernel(npu_request *r, const char *name) {
 /* ---- calls
  * --------------------------------------------------------------------------------------- */
 
+static int exit_status(rd_npu_status s) {
+  return s == RD_NPU_OK          ? CLI_OK
+         : s == RD_NPU_FINDING   ? CLI_FAILED
+         : s == RD_NPU_BAD_INPUT ? CLI_BAD
+                                 : CLI_SYSTEM;
+}
+
 int npu_add_tensor(const char *command, const io_tensor *t, rd_npu_call *call) {
   static const struct {
     rd_dtype from;
@@ -143,7 +150,7 @@ int npu_add_tensor(const char *command, const io_tensor *t, rd_npu_call *call) {
       return cli_fail(command, CLI_BAD, "%s: rank %d, the kernels take at most %d", t->name,
                       (int)t->rank, RD_NPU_CALL_RANK);
     if (!rd_npu_call_add(call, t->name, types[i].to, (uint32_t)t->rank, t->shape, t->data))
-      return cli_fail(command, CLI_BAD, "%s", call->error);
+      return cli_fail(command, exit_status(call->status), "%s", call->error);
     return CLI_OK;
   }
   return cli_fail(command, CLI_BAD, "%s: no kernel takes %s", t->name, t->dtype->name);
@@ -182,13 +189,6 @@ static int shape_text(const npu_request *r, char *text, size_t size) {
     return cli_fail(r->command, CLI_BAD, "--shape: too long");
   strcat(text, shape);
   return CLI_OK;
-}
-
-static int exit_status(rd_npu_status s) {
-  return s == RD_NPU_OK          ? CLI_OK
-         : s == RD_NPU_FINDING   ? CLI_FAILED
-         : s == RD_NPU_BAD_INPUT ? CLI_BAD
-                                 : CLI_SYSTEM;
 }
 
 int npu_prepare(const npu_request *r, const char *path, const char *out, io_file *in,

@@ -243,7 +243,7 @@ rd_npu_status rd_npu_mutate(const rd_npu_launch *launches, uint32_t launch_count
   if (result) *result = m;
   if (!m || !result) {
     free(m);
-    return RD_NPU_NO_MEMORY;
+    return result ? RD_NPU_NO_MEMORY : RD_NPU_BAD_INPUT;
   }
   rd_npu_status s = launch_count ? RD_NPU_OK : RD_NPU_BAD_INPUT;
   for (uint32_t n = 0; n < launch_count && s == RD_NPU_OK; n++) {

@@ -89,6 +89,7 @@ rd_npu_named *rd_npu_call_add(rd_npu_call *call, const char *name, rd_npu_type t
     t->data = aligned_alloc(64, bytes);
     if (!t->data) {
       rd_npu_call_fail(call, "tensor %s: out of memory for %zu bytes", name, bytes);
+      call->status = RD_NPU_NO_MEMORY;
       return NULL;
     }
     memset(t->data, 0, bytes);
@@ -183,7 +184,7 @@ rd_npu_status rd_npu_call_fail(rd_npu_call *call, const char *format, ...) {
   va_start(list, format);
   vsnprintf(call->error, sizeof call->error, format, list);
   va_end(list);
-  return RD_NPU_BAD_INPUT;
+  return call->status = RD_NPU_BAD_INPUT;
 }
 
 uint32_t rd_npu_call_gm(rd_npu_call *call, const rd_npu_named *tensor, rd_npu_access_mode mode) {

@@ -118,10 +118,10 @@ static rd_npu_status generate(rd_npu_call *call, const char *shape) {
   rd_npu_named *n =
       rd_npu_call_add(call, "actual_seq_lengths", RD_NPU_S32, 1, (int64_t[]){d.B}, NULL);
   rd_npu_named *g = NULL;
-  if (!q || !k || !v || !b || !s || !n) return RD_NPU_NO_MEMORY;
+  if (!q || !k || !v || !b || !s || !n) return call->status;
   if (strcmp(gate, "none") != 0) {
     g = rd_npu_call_add(call, "g", RD_NPU_F32, 3, (int64_t[]){d.B, d.Hv, d.T}, NULL);
-    if (!g) return RD_NPU_NO_MEMORY;
+    if (!g) return call->status;
   }
 
   uint64_t seed = call->seed;
@@ -243,9 +243,10 @@ static rd_npu_status prepare(rd_npu_call *call) {
   rd_npu_named *fs =
       out ? rd_npu_call_add(call, "final_state", st, 4, (int64_t[]){d.B, d.Hv, d.K, d.V}, NULL)
           : NULL;
+  if (!fs) return call->status;
   rd_cg_args *a = calloc(1, sizeof *a);
   call->args = a;
-  if (!fs || !a) return RD_NPU_NO_MEMORY;
+  if (!a) return RD_NPU_NO_MEMORY;
   out->output = fs->output = true;
   in[RD_CG_OUT] = out;
   in[RD_CG_FINAL_STATE] = fs;

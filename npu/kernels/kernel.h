@@ -43,8 +43,9 @@ typedef struct rd_npu_call {
   /* filled by prepare() */
   rd_npu_launch launch;
   rd_npu_tensor gm[RD_NPU_CALL_TENSORS];
-  void *args;      /* freed with the call */
-  char error[256]; /* names the tensor or setting, what was expected, what came */
+  void *args;           /* freed with the call */
+  char error[256];      /* names the tensor or setting, what was expected, what came */
+  rd_npu_status status; /* that goes with error: bad input, or no memory */
 } rd_npu_call;
 
 typedef bool rd_npu_text_sink(void *user, const char *text);
@@ -93,7 +94,8 @@ const char *rd_npu_type_name(rd_npu_type type);
 /* Find by name, NULL when absent. */
 rd_npu_named *rd_npu_call_tensor(rd_npu_call *call, const char *name);
 const rd_npu_named *rd_npu_call_input(const rd_npu_call *call, const char *name);
-/* Add a tensor; data NULL = allocate zeroed, owned.  NULL when full or out of memory (error is set). */
+/* Add a tensor; data NULL = allocate zeroed, owned.  NULL when full, too large or out of memory (error
+ * and status are set). */
 rd_npu_named *rd_npu_call_add(rd_npu_call *call, const char *name, rd_npu_type type, uint32_t rank,
                               const int64_t *shape, void *data);
 int64_t rd_npu_named_count(const rd_npu_named *tensor);
@@ -104,7 +106,7 @@ void rd_npu_named_store(rd_npu_named *tensor, int64_t index,
                         double value); /* one rounding, nearest even */
 bool rd_npu_call_set(rd_npu_call *call, const char *name, const char *value);
 const char *rd_npu_call_setting(const rd_npu_call *call, const char *name); /* NULL when absent */
-/* Formats call->error and returns RD_NPU_BAD_INPUT. */
+/* Formats call->error, sets call->status to RD_NPU_BAD_INPUT and returns it. */
 rd_npu_status rd_npu_call_fail(rd_npu_call *call, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Append a GM tensor to launch.tensors (call->gm); returns its number for GM(n). */

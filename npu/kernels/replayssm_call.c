@@ -243,7 +243,7 @@ rd_npu_status rdn_replay_verify_prepare(rd_npu_call *call) {
   a.dt_bias = rd_npu_call_gm(call, dt_bias, RD_NPU_IN);
   a.state = rd_npu_call_gm(call, state, RD_NPU_IN);
   rd_npu_named *out = rd_npu_call_add(call, "out", RD_NPU_BF16, g->rank, g->shape, NULL);
-  if (!out) return RD_NPU_BAD_INPUT;
+  if (!out) return call->status;
   a.out = rd_npu_call_gm(call, out, RD_NPU_OUT);
   static const char *const written[] = {"replay_u", "replay_k", "replay_decay", "out"};
   for (int i = 0; i < 4; i++) rd_npu_call_tensor(call, written[i])->output = true;

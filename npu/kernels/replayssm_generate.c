@@ -91,8 +91,9 @@ rd_npu_status rdn_replay_verify_generate(rd_npu_call *call, const char *shape) {
   int64_t logits[4] = {g[0], g[1], tnd ? 1 : g[2], 1};
   const int64_t state[4] = {z.B, z.N, REPLAY_DIM, REPLAY_DIM},
                 record[4] = {z.B, z.C, z.N, REPLAY_DIM};
-  bool ok = rd_npu_call_set(call, "layout_qkv", z.layout) &&
-            add(call, "mixedqkv", RD_NPU_BF16,
+  if (!rd_npu_call_set(call, "layout_qkv", z.layout))
+    return rd_npu_call_fail(call, "shape: too many settings");
+  bool ok = add(call, "mixedqkv", RD_NPU_BF16,
                 tnd    ? 2
                 : bnsd ? 4
                        : 3,
@@ -116,7 +117,7 @@ rd_npu_status rdn_replay_verify_generate(rd_npu_call *call, const char *shape) {
       rd_npu_named_store(cu, b + 1, (double)(at += z.lengths[b]));
     ok = cu != NULL;
   }
-  return ok ? RD_NPU_OK : RD_NPU_BAD_INPUT;
+  return ok ? RD_NPU_OK : call->status;
 }
 
 /* Records as a verify would leave them: u of the size of v, unit keys, decays in (0,1). */
@@ -144,9 +145,9 @@ rd_npu_status rdn_replay_commit_generate(rd_npu_call *call, const char *shape) {
     return rd_npu_call_fail(call, "shape: out of range in '%s'", shape);
   const int64_t state[4] = {z.B, z.N, REPLAY_DIM, REPLAY_DIM};
   if (!add(call, "recurrent_state", RD_NPU_F32, 4, state, 0.02) || !add_records(call, &z))
-    return RD_NPU_BAD_INPUT;
+    return call->status;
   rd_npu_named *n = rd_npu_call_add(call, "num_accepted_tokens", RD_NPU_S32, 1, &z.B, NULL);
-  if (!n) return RD_NPU_BAD_INPUT;
+  if (!n) return call->status;
   for (int64_t b = 0; b < z.B; b++) {
     const int64_t mixed = (int64_t)(rd_npu_rand(&call->seed) % (uint64_t)(z.C + 1));
     rd_npu_named_store(n, b, (double)(count == 0 ? mixed : accepted[b % count]));

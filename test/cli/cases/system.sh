@@ -16,8 +16,13 @@ if ! nm "$R" 2>/dev/null | grep -q __asan_init; then
   truncate -s $(($(stat -c %s huge.st) + 3221225472)) huge.st
   (ulimit -v 1000000 && "$R" run commit_recurrent_kda_replayssm huge.st -o out.st >/dev/null 2>.stderr; echo "memory limit: [$?]"; cat .stderr)
   rm -f huge.st huge.data
+  for call in 'commit_recurrent_kda_replayssm --shape B=4096,N=96' 'fused_recurrent_kda_replayssm --shape B=4096,N=96' \
+              'chunk_gated_delta_rule --shape B=256,Hk=16,Hv=16,T=16384'; do
+    (ulimit -v 1000000 && "$R" npu race $call >/dev/null 2>.stderr; echo "memory limit of a model's input: [$?]")
+  done
 else
   echo 'memory limit: [3]'
   echo "redelta run: huge.st: tensor 'replay_u': no memory for 3221225472 bytes"
+  for _ in 1 2 3; do echo "memory limit of a model's input: [3]"; done
 fi
 left_over in.st old.st
