@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-enum { RDO_META_COUNT = 7 }; /* position of `count` in the header, see there */
-
 /* State while binding; the first error sticks. */
 typedef struct binder {
   op_call *call;

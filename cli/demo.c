@@ -12,6 +12,8 @@ static const cli_command command = {
     "with every thread count and instruction set, against a double-precision oracle;\n"
     "(2) speculative verify and commit by replay against the oracle; (3) speculation\n"
     "giving exactly the bits of plain decoding; (4) speed and bytes, for information.\n"
+    "Part 2 ends with the AI Core model: the 310P chunk kernel, which must show no race\n"
+    "and must show one when its events are dropped, and part 2 again on the 950 kernels.\n"
     "Exit status 1 if any line of parts 1 to 3 fails.",
     options,
     0,

@@ -89,13 +89,14 @@ typedef struct rd_problem {
 } rd_problem;
 
 /* Defaults: padded, gate LOG per channel, lower_bound -5, beta VALUE times 1, q,k as is, eps 1e-6,
- * scale default, grouped heads, EXACT, all types f32, state VK, pad slot -1; sizes 0. */
+ * scale default, grouped heads, EXACT, all types f32, state VK, pad slot -1; sizes 0. NULL is allowed. */
 RD_API void rd_problem_init(rd_problem *problem);
 
 /* ---------------------------------------------------------------- plans ----------------------- */
 
 /* A plan checks a problem once and fixes kernels and the cut of the work. Immutable; may be shared
- * by threads and by contexts with the same CPU mask. It allocates only when created. */
+ * by threads and by contexts with the same CPU mask. It allocates only when created, and keeps a copy
+ * of the context's allocator: it may outlive the context, but not what the allocator needs. */
 typedef struct rd_plan rd_plan;
 
 /* Errors: RD_E_NULL, RD_E_STRUCT_SIZE, RD_E_ENUM, RD_E_DTYPE, RD_E_HEADS, RD_E_SHAPE, RD_E_SCALE,
@@ -105,7 +106,7 @@ typedef struct rd_plan rd_plan;
  * A call is cut into at most four slices per thread, and into no more than its work is worth: a decode
  * of a few heads stays on the calling thread. An own executor always gets the full cut. */
 RD_API rd_status rd_plan_create(rd_context *ctx, const rd_problem *problem, rd_plan **out);
-RD_API void rd_plan_destroy(rd_plan *plan);
+RD_API void rd_plan_destroy(rd_plan *plan); /* NULL is allowed */
 
 typedef struct rd_plan_info {
   size_t struct_size;

@@ -107,6 +107,7 @@ typedef struct rd_npu_arch_info {
   bool bf16;
   bool emulated_vectors; /* memory-to-memory vector set stands in for register code */
 } rd_npu_arch_info;
+/* NULL for an unknown architecture; the names of unknown pipes and buffers are "?". */
 RD_NPU_API const rd_npu_arch_info *rd_npu_arch_get(rd_npu_arch arch);
 RD_NPU_API const char *rd_npu_pipe_name(rd_npu_pipe pipe);
 RD_NPU_API const char *rd_npu_buffer_name(rd_npu_buffer buffer);
@@ -257,6 +258,8 @@ typedef struct rd_npu_dropped {
   const char *implied_by; /* "V_MTE3 MTE3_MTE1 MTE1_M"; NULL when never implied */
 } rd_npu_dropped;
 
+/* Entries are numbered from 0; past the last one, and of a NULL report, get returns NULL and count 0.
+ * What they point to lives as long as the report. */
 RD_NPU_API size_t rd_npu_report_dropped_count(const rd_npu_report *report);
 RD_NPU_API const rd_npu_dropped *rd_npu_report_dropped_get(const rd_npu_report *report,
                                                            size_t index);
@@ -290,7 +293,12 @@ typedef struct rd_npu_mutation rd_npu_mutation;
 /* Mutate the synchronisation of a kernel on several launches (same kernel, different shapes) and
  * say which part of it is needed.  Launches run in order mode; redundant mutants run with values
  * under lazy and 32 random schedules on private copies of the outputs, which keep their bytes.
- * RD_NPU_FINDING when a mutant is undetected or the unmutated kernel has a finding. */
+ * RD_NPU_FINDING when a mutant is undetected or the unmutated kernel has a finding;
+ * RD_NPU_BAD_INPUT for a NULL result, no launch, or an invalid launch or options (nothing ran);
+ * RD_NPU_NO_MEMORY for memory or threads. *result is set in every case, to NULL only when memory for
+ * it was missing, and must be freed with rd_npu_mutation_free. Unless all launches are valid and
+ * without findings and memory sufficed it holds no mutants; its text then starts with the reason, if
+ * there is one. get returns NULL past the last mutant, count 0 for a NULL result. */
 RD_NPU_API rd_npu_status rd_npu_mutate(const rd_npu_launch *launches, uint32_t launch_count,
                                        const rd_npu_options *options, rd_npu_mutation **result);
 RD_NPU_API size_t rd_npu_mutation_count(const rd_npu_mutation *m);
@@ -321,7 +329,11 @@ typedef bool rd_npu_write(void *user, const char *bytes, size_t count); /* false
 
 /* The launch's timeline under the cost model of docs/NPU-MODEL.md (a model, not silicon).
  * json (may be NULL) receives Chrome/Perfetto trace events, log (may be NULL) one line per
- * instruction.  Values are not computed and outputs keep their bytes. */
+ * instruction; when one returns false the trace ends there, which is no error.  Values are not
+ * computed and outputs keep their bytes.  *result is always written and may not be NULL: zeros after
+ * RD_NPU_BAD_INPUT, what was counted so far after RD_NPU_NO_MEMORY.  RD_NPU_FINDING when an
+ * instruction was refused (missing, out of bounds, an event id) or a wait has no set: the result and
+ * the output then end with the first core that has one. */
 RD_NPU_API rd_npu_status rd_npu_trace(const rd_npu_launch *launch, const rd_npu_options *options,
                                       rd_npu_write *json, void *json_user, rd_npu_write *log,
                                       void *log_user, rd_npu_trace_result *result);

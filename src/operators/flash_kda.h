@@ -9,7 +9,9 @@
 enum {
   RDO_META_MAGIC = 0x52444b41, /* "RDKA" */
   RDO_META_VERSION = 1,
-  RDO_META_HEADER = 9 /* magic version layout B tokens Hk Hv count words */
+  RDO_META_HEADER = 9, /* magic version layout B tokens Hk Hv count words */
+  RDO_META_COUNT = 7,  /* place of `count` in it */
+  RDO_META_WORDS = 8   /* place of `words`: all of the schedule */
 };
 
 typedef struct rdo_flash {

@@ -173,7 +173,7 @@ rd_status rdo_flash_schedule(rd_context *ctx, const rdo_flash *f, const rd_tenso
   if (s != RD_OK) return s;
   const int32_t *w = metadata->data;
   const int64_t words = metadata->shape[0];
-  if (words <= RDO_META_HEADER || w[0] != RDO_META_MAGIC || w[8] != words)
+  if (words <= RDO_META_HEADER || w[0] != RDO_META_MAGIC || w[RDO_META_WORDS] != words)
     return rdi_fail(ctx, RD_E_METADATA, "metadata: not a schedule made by flash_kda_metadata");
   if (w[1] != RDO_META_VERSION)
     return rdi_fail(ctx, RD_E_METADATA, "metadata: expected version %d, got %d", RDO_META_VERSION,
@@ -181,7 +181,9 @@ rd_status rdo_flash_schedule(rd_context *ctx, const rdo_flash *f, const rd_tenso
   if (w[words - 1] != check_sum(w, words - 1))
     return rdi_fail(ctx, RD_E_METADATA,
                     "metadata: check sum does not match, the schedule is damaged");
-  const int64_t count = w[7], want = f->layout == RD_TND ? f->B + 1 : count == 0 ? 0 : f->B;
+  const int64_t count = w[RDO_META_COUNT], want = f->layout == RD_TND ? f->B + 1
+                                                  : count == 0        ? 0
+                                                                      : f->B;
   int32_t expected[RDO_META_HEADER];
   write_header(expected, f, want);
   static const char *const field[RDO_META_HEADER] = {"magic",       "version", "layout_qkv",
