@@ -11,7 +11,8 @@ void rd_commit_recurrent_kda_replayssm_init(rd_commit_recurrent_kda_replayssm_pa
 
 typedef rd_commit_recurrent_kda_replayssm_params params;
 
-static rd_status prepare(rd_context *ctx, const params *p, rdi_job *job) {
+static rd_status prepare(rd_context *ctx, const void *call, rdi_job *job) {
+  const params *p = call;
   rd_status s = rdo_check_struct(ctx, p->struct_size, sizeof *p);
   if (s == RD_OK) s = rdo_check_block_num(ctx, p->block_num);
   if (s == RD_OK)
@@ -60,11 +61,5 @@ static rd_status prepare(rd_context *ctx, const params *p, rdi_job *job) {
 }
 
 rd_status rd_commit_recurrent_kda_replayssm(rd_context *ctx, const params *p) {
-  rd_status s = rdi_enter(ctx);
-  if (s != RD_OK) return s;
-  if (p == NULL) return rdi_leave(ctx, rdi_fail(ctx, RD_E_NULL, "params: must not be NULL"));
-  rdi_job job = {0};
-  s = prepare(ctx, p, &job);
-  if (s == RD_OK) s = rdi_run(ctx, &job);
-  return rdi_leave(ctx, s);
+  return rdo_call(ctx, p, prepare);
 }

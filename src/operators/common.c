@@ -10,6 +10,16 @@ rd_layout_qkv rd_layout_qkv_parse(const char *name) {
   return (rd_layout_qkv)0;
 }
 
+rd_status rdo_call(rd_context *ctx, const void *params, rdo_prepare *prepare) {
+  rd_status s = rdi_enter(ctx);
+  if (s != RD_OK) return s;
+  if (params == NULL) return rdi_leave(ctx, rdi_fail(ctx, RD_E_NULL, "params: must not be NULL"));
+  rdi_job job = {0};
+  s = prepare(ctx, params, &job);
+  if (s == RD_OK) s = rdi_run(ctx, &job);
+  return rdi_leave(ctx, s);
+}
+
 rd_status rdo_check_struct(rd_context *ctx, size_t got, size_t expected) {
   if (got == expected) return RD_OK;
   return rdi_fail(ctx, RD_E_STRUCT_SIZE,

@@ -17,6 +17,10 @@
 
 enum { RDO_DIM = 128, RDO_MAX_HEADS = 96 };
 
+/* An operator's call: `prepare` checks its parameters (never NULL) and makes the job that runs. */
+typedef rd_status rdo_prepare(rd_context *ctx, const void *params, rdi_job *job);
+rd_status rdo_call(rd_context *ctx, const void *params, rdo_prepare *prepare);
+
 /* Fails with RD_E_STRUCT_SIZE unless the caller's struct_size is the one this library knows. */
 rd_status rdo_check_struct(rd_context *ctx, size_t got, size_t expected);
 

@@ -58,7 +58,8 @@ static rd_status check_alias(rd_context *ctx, const rd_flash_kda_params *p) {
   return rdi_check_alias(ctx, all, (int)(sizeof all / sizeof all[0]));
 }
 
-static rd_status prepare(rd_context *ctx, const rd_flash_kda_params *p, rdi_job *job) {
+static rd_status prepare(rd_context *ctx, const void *call, rdi_job *job) {
+  const rd_flash_kda_params *p = call;
   float scale, lb;
   rd_status s = rdo_check_struct(ctx, p->struct_size, sizeof *p);
   if (s == RD_OK) s = rdo_check_numerics(ctx, p->numerics);
@@ -82,11 +83,5 @@ static rd_status prepare(rd_context *ctx, const rd_flash_kda_params *p, rdi_job 
 }
 
 rd_status rd_flash_kda(rd_context *ctx, const rd_flash_kda_params *p) {
-  rd_status s = rdi_enter(ctx);
-  if (s != RD_OK) return s;
-  if (p == NULL) return rdi_leave(ctx, rdi_fail(ctx, RD_E_NULL, "params: must not be NULL"));
-  rdi_job job = {0};
-  s = prepare(ctx, p, &job);
-  if (s == RD_OK) s = rdi_run(ctx, &job);
-  return rdi_leave(ctx, s);
+  return rdo_call(ctx, p, prepare);
 }
