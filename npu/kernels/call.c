@@ -3,6 +3,7 @@
 
 #include "../float16.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -97,6 +98,23 @@ rd_npu_named *rd_npu_call_add(rd_npu_call *call, const char *name, rd_npu_type t
   }
   call->tensor_count++;
   return t;
+}
+
+rd_npu_status rd_npu_call_expect(rd_npu_call *call, const char *name, rd_npu_type type,
+                                 uint32_t rank, const int64_t *shape, const rd_npu_named **out) {
+  const rd_npu_named *t = rd_npu_call_input(call, name);
+  if (!t) return rd_npu_call_fail(call, "%s: missing", name);
+  if (t->type != type)
+    return rd_npu_call_fail(call, "%s: expected %s on %s, got %s", name, rd_npu_type_name(type),
+                            rd_npu_arch_get(call->arch)->name, rd_npu_type_name(t->type));
+  if (t->rank != rank)
+    return rd_npu_call_fail(call, "%s: expected rank %u, got %u", name, rank, t->rank);
+  for (uint32_t i = 0; shape && i < rank; i++)
+    if (shape[i] >= 0 && t->shape[i] != shape[i])
+      return rd_npu_call_fail(call, "%s: expected dimension %u to be %" PRId64 ", got %" PRId64,
+                              name, i, shape[i], t->shape[i]);
+  *out = t;
+  return RD_NPU_OK;
 }
 
 double rd_npu_named_value(const rd_npu_named *tensor, int64_t index) {

@@ -146,27 +146,8 @@ static rd_npu_status generate(rd_npu_call *call, const char *shape) {
 
 static const rd_npu_named *expect(rd_npu_call *call, const char *name, rd_npu_type type,
                                   uint32_t rank, const int64_t *shape) {
-  const rd_npu_named *t = rd_npu_call_input(call, name);
-  if (!t) {
-    rd_npu_call_fail(call, "%s is missing", name);
-    return NULL;
-  }
-  if (t->type != type) {
-    rd_npu_call_fail(call, "%s must be %s on the 310P, not %s", name, rd_npu_type_name(type),
-                     rd_npu_type_name(t->type));
-    return NULL;
-  }
-  if (t->rank != rank) {
-    rd_npu_call_fail(call, "%s must have %u dimensions, not %u", name, rank, t->rank);
-    return NULL;
-  }
-  for (uint32_t i = 0; shape && i < rank; i++)
-    if (t->shape[i] != shape[i]) {
-      rd_npu_call_fail(call, "%s: dimension %u must be %lld, not %lld", name, i,
-                       (long long)shape[i], (long long)t->shape[i]);
-      return NULL;
-    }
-  return t;
+  const rd_npu_named *t = NULL;
+  return rd_npu_call_expect(call, name, type, rank, shape, &t) ? NULL : t;
 }
 
 static bool dims_ok(rd_npu_call *call, dims *d) {

@@ -98,6 +98,10 @@ const rd_npu_named *rd_npu_call_input(const rd_npu_call *call, const char *name)
  * and status are set). */
 rd_npu_named *rd_npu_call_add(rd_npu_call *call, const char *name, rd_npu_type type, uint32_t rank,
                               const int64_t *shape, void *data);
+/* For prepare(), once the architecture is known to be the kernel's: the input with this type, rank and
+ * shape (NULL or a negative dimension: any), or a failure that names what is wrong. */
+rd_npu_status rd_npu_call_expect(rd_npu_call *call, const char *name, rd_npu_type type,
+                                 uint32_t rank, const int64_t *shape, const rd_npu_named **out);
 int64_t rd_npu_named_count(const rd_npu_named *tensor);
 uint64_t rd_npu_named_bytes(const rd_npu_named *tensor);
 /* Element as double, any type. */

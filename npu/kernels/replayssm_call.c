@@ -7,23 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static rd_npu_status expect(rd_npu_call *call, const char *name, rd_npu_type type, uint32_t rank,
-                            const int64_t *shape, const rd_npu_named **out) {
-  const rd_npu_named *t = rd_npu_call_input(call, name);
-  if (!t) return rd_npu_call_fail(call, "%s: missing", name);
-  if (t->type != type)
-    return rd_npu_call_fail(call, "%s: expected %s, got %s", name, rd_npu_type_name(type),
-                            rd_npu_type_name(t->type));
-  if (t->rank != rank)
-    return rd_npu_call_fail(call, "%s: expected rank %u, got %u", name, rank, t->rank);
-  for (uint32_t i = 0; i < rank; i++)
-    if (shape[i] >= 0 && t->shape[i] != shape[i])
-      return rd_npu_call_fail(call, "%s: expected dimension %u to be %" PRId64 ", got %" PRId64,
-                              name, i, shape[i], t->shape[i]);
-  *out = t;
-  return RD_NPU_OK;
-}
-
 static rd_npu_status number(rd_npu_call *call, const char *name, double fallback, double *value) {
   const char *text = rd_npu_call_setting(call, name);
   *value = fallback;
@@ -107,11 +90,11 @@ static rd_npu_status heads(rd_npu_call *call, const char *name, int64_t B, int64
 static rd_npu_status records(rd_npu_call *call, replay_args *a, rd_npu_access_mode mode) {
   const rd_npu_named *u = NULL, *k = NULL, *decay = NULL;
   int64_t shape[4] = {a->B, -1, a->N, REPLAY_DIM};
-  rd_npu_status s = expect(call, "replay_u", RD_NPU_F16, 4, shape, &u);
+  rd_npu_status s = rd_npu_call_expect(call, "replay_u", RD_NPU_F16, 4, shape, &u);
   if (s) return s;
   shape[1] = u->shape[1];
-  if (!s) s = expect(call, "replay_k", RD_NPU_F16, 4, shape, &k);
-  if (!s) s = expect(call, "replay_decay", RD_NPU_F32, 4, shape, &decay);
+  if (!s) s = rd_npu_call_expect(call, "replay_k", RD_NPU_F16, 4, shape, &k);
+  if (!s) s = rd_npu_call_expect(call, "replay_decay", RD_NPU_F32, 4, shape, &decay);
   if (s) return s;
   if (shape[1] > 1 << 20)
     return rd_npu_call_fail(call, "replay_u: capacity %" PRId64 " is too large", shape[1]);
@@ -140,7 +123,7 @@ static rd_npu_status sequences(rd_npu_call *call, replay_args *a, uint32_t *long
   if (a->layout != REPLAY_TND)
     return cu ? rd_npu_call_fail(call, "cu_seqlens: must be absent unless layout_qkv is TND")
               : RD_NPU_OK;
-  rd_npu_status s = expect(call, "cu_seqlens", RD_NPU_S32, 1, (int64_t[]){-1}, &cu);
+  rd_npu_status s = rd_npu_call_expect(call, "cu_seqlens", RD_NPU_S32, 1, (int64_t[]){-1}, &cu);
   if (!s) s = heads(call, "cu_seqlens", cu->shape[0] - 1, a->N);
   if (s) return s;
   a->B = (uint32_t)cu->shape[0] - 1;
@@ -168,7 +151,7 @@ static rd_npu_status activations(rd_npu_call *call, replay_args *a, const rd_npu
   const uint32_t rank = tnd ? 3 : 4;
   int64_t any[4] = {-1, -1, -1, REPLAY_DIM};
   any[rank - 1] = REPLAY_DIM;
-  rd_npu_status s = expect(call, "g", RD_NPU_BF16, rank, any, &g);
+  rd_npu_status s = rd_npu_call_expect(call, "g", RD_NPU_BF16, rank, any, &g);
   if (s) return s;
   const int64_t B = tnd ? 1 : g->shape[0], N = g->shape[bnsd ? 1 : rank - 2],
                 S = g->shape[tnd    ? 0
@@ -181,18 +164,18 @@ static rd_npu_status activations(rd_npu_call *call, replay_args *a, const rd_npu
   a->B = (uint32_t)B, a->N = (uint32_t)N, a->S = (uint32_t)S;
   const int64_t mixed_tnd[2] = {S, 3 * N * REPLAY_DIM}, mixed_bsnd[3] = {B, S, 3 * N * REPLAY_DIM};
   const int64_t mixed_bnsd[4] = {B, 3 * N, S, REPLAY_DIM};
-  s = expect(call, "mixedqkv", RD_NPU_BF16,
-             tnd    ? 2
-             : bnsd ? 4
-                    : 3,
-             tnd    ? mixed_tnd
-             : bnsd ? mixed_bnsd
-                    : mixed_bsnd,
-             &mixed);
+  s = rd_npu_call_expect(call, "mixedqkv", RD_NPU_BF16,
+                         tnd    ? 2
+                         : bnsd ? 4
+                                : 3,
+                         tnd    ? mixed_tnd
+                         : bnsd ? mixed_bnsd
+                                : mixed_bsnd,
+                         &mixed);
   int64_t logits[4];
   memcpy(logits, g->shape, sizeof logits);
   logits[rank - 1] = 1;
-  if (!s) s = expect(call, "beta", RD_NPU_BF16, rank, logits, &beta);
+  if (!s) s = rd_npu_call_expect(call, "beta", RD_NPU_BF16, rank, logits, &beta);
   if (s) return s;
   a->mixedqkv = rd_npu_call_gm(call, mixed, RD_NPU_IN);
   a->beta = rd_npu_call_gm(call, beta, RD_NPU_IN);
@@ -224,11 +207,12 @@ rd_npu_status rdn_replay_verify_prepare(rd_npu_call *call) {
   if (!s) s = layout_of(call, &a);
   if (!s) s = activations(call, &a, &g);
   if (!s) s = sequences(call, &a, &longest);
-  if (!s) s = expect(call, "A_log", RD_NPU_F32, 1, (int64_t[]){a.N}, &A_log);
-  if (!s) s = expect(call, "dt_bias", RD_NPU_F32, 2, (int64_t[]){a.N, REPLAY_DIM}, &dt_bias);
+  if (!s) s = rd_npu_call_expect(call, "A_log", RD_NPU_F32, 1, (int64_t[]){a.N}, &A_log);
   if (!s)
-    s = expect(call, "recurrent_state", RD_NPU_F32, 4,
-               (int64_t[]){a.B, a.N, REPLAY_DIM, REPLAY_DIM}, &state);
+    s = rd_npu_call_expect(call, "dt_bias", RD_NPU_F32, 2, (int64_t[]){a.N, REPLAY_DIM}, &dt_bias);
+  if (!s)
+    s = rd_npu_call_expect(call, "recurrent_state", RD_NPU_F32, 4,
+                           (int64_t[]){a.B, a.N, REPLAY_DIM, REPLAY_DIM}, &state);
   if (!s) s = records(call, &a, RD_NPU_OUT);
   if (s) return s;
   if (longest > REPLAY_WINDOW)
@@ -256,14 +240,15 @@ rd_npu_status rdn_replay_commit_prepare(rd_npu_call *call) {
   uint32_t block_num;
   rd_npu_status s = start(call, &block_num);
   if (!s)
-    s = expect(call, "recurrent_state", RD_NPU_F32, 4, (int64_t[]){-1, -1, REPLAY_DIM, REPLAY_DIM},
-               &state);
+    s = rd_npu_call_expect(call, "recurrent_state", RD_NPU_F32, 4,
+                           (int64_t[]){-1, -1, REPLAY_DIM, REPLAY_DIM}, &state);
   if (!s) s = heads(call, "recurrent_state", state->shape[0], state->shape[1]);
   if (s) return s;
   a.B = (uint32_t)state->shape[0];
   a.N = (uint32_t)state->shape[1];
   s = records(call, &a, RD_NPU_IN);
-  if (!s) s = expect(call, "num_accepted_tokens", RD_NPU_S32, 1, (int64_t[]){a.B}, &accepted);
+  if (!s)
+    s = rd_npu_call_expect(call, "num_accepted_tokens", RD_NPU_S32, 1, (int64_t[]){a.B}, &accepted);
   if (s) return s;
   for (uint32_t b = 0; b < a.B; b++) {
     const int32_t n = ((const int32_t *)accepted->data)[b];
