@@ -154,3 +154,35 @@ void misuse(const mistake *m, size_t n, int flavour, void (*prepare)(fix *f),
   for (size_t i = 0; i < n; i++) run_one(&m[i], flavour, prepare, verb, what);
   run_one(NULL, flavour, prepare, verb, what);
 }
+
+/* ---- operators -------------------------------------------------------------------------------- */
+
+void *op_fix_make(size_t bytes) {
+  op_fix *f = mem_heap(bytes);
+  f->cx = cx_get(0, 2, EX_POOL);
+  return f;
+}
+
+void op_no_ctx(void *fixture) { ((op_fix *)fixture)->cx = NULL; }
+void op_no_params(void *fixture) { ((op_fix *)fixture)->no_params = true; }
+
+void misuse_op(const char *what, const op_slip *s, size_t n, void *(*make)(void),
+               rd_status (*call_it)(void *fixture)) {
+  for (size_t i = 0; i <= n; i++) {
+    size_t mark = mem_mark();
+    op_fix *f = make();
+    char name[160];
+    snprintf(name, sizeof name, "%s: %s", what, i < n ? s[i].name : "the valid call");
+    if (i < n) s[i].make(f);
+    for (int j = 0; j < f->w.n; j++) memcpy(f->w.copy[j], f->w.b[j]->p, f->w.b[j]->bytes);
+    pt_note("%s", name);
+    rd_status st = call_it(f);
+    if (i < n) {
+      refused(name, f->cx, st, s[i].want, s[i].names);
+      watch_check(&f->w, name);
+    } else {
+      ck_status(name, f->cx, st, RD_OK);
+    }
+    mem_release(mark);
+  }
+}

@@ -61,4 +61,32 @@ void watch_add(watch *w, const blk *b);
 void watch_check(const watch *w, const char *what);
 void refused(const char *what, rd_context *cx, rd_status got, rd_status want, const char *names);
 
+/* The tables of the operators. A fixture of theirs begins with this; op_fix_make makes it. */
+typedef struct op_fix {
+  rd_context *cx; /* what the call is given */
+  bool no_params;
+  watch w;
+} op_fix;
+void *op_fix_make(size_t bytes);
+
+typedef struct op_slip { /* as mistake */
+  const char *name;
+  void (*make)(void *fixture);
+  rd_status want;
+  const char *names;
+} op_slip;
+void op_no_ctx(void *fixture);
+void op_no_params(void *fixture);
+/* The function of a slip on `v`. */
+#define OP_SLIP(type, fn, ...)                                                                     \
+  static void fn(void *fixture) {                                                                  \
+    type *v = fixture;                                                                             \
+    __VA_ARGS__;                                                                                   \
+  }
+#define ABSENT(t) memset(&(t), 0, sizeof(rd_tensor))
+
+/* Runs every slip, and at last the valid call, on a fixture that `make` makes. */
+void misuse_op(const char *what, const op_slip *s, size_t n, void *(*make)(void),
+               rd_status (*call_it)(void *fixture));
+
 #endif

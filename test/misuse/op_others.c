@@ -5,10 +5,8 @@
 #include "kit/kda.h"
 #include "misuse.h"
 
-static rd_context *cx;
-
 typedef struct ofix {
-  watch w;
+  op_fix op;
   rd_chunk_gated_delta_rule_params c;
   rd_flash_kda_params f;
   rd_flash_kda_metadata_params m;
@@ -16,15 +14,7 @@ typedef struct ofix {
   int32_t *ints; /* lengths, prefix sums, indices or counts, to spoil */
   int64_t n;
   int64_t *n_out;
-  bool no_ctx, no_params;
 } ofix;
-
-typedef struct slip {
-  const char *name;
-  void (*make)(ofix *v);
-  rd_status want;
-  const char *names;
-} slip;
 
 static tb zeros(rd_dtype t, int rank, const int64_t *shape) {
   tb r = tb_make(t, rank, shape, NULL);
@@ -34,7 +24,7 @@ static tb zeros(rd_dtype t, int rank, const int64_t *shape) {
 static rd_tensor in(rd_dtype t, int rank, const int64_t *shape) { return zeros(t, rank, shape).t; }
 static rd_tensor watched(ofix *v, rd_dtype t, int rank, const int64_t *shape) {
   tb r = tb_make(t, rank, shape, NULL);
-  watch_add(&v->w, r.b);
+  watch_add(&v->op.w, r.b);
   return r.t;
 }
 static rd_tensor ints(ofix *v, int64_t n, const int32_t *x) {
@@ -43,39 +33,13 @@ static rd_tensor ints(ofix *v, int64_t n, const int32_t *x) {
   v->ints = t.t.data;
   return t.t;
 }
-#define SH(...) ((int64_t[]){__VA_ARGS__})
+#define SH(...)    ((int64_t[]){__VA_ARGS__})
 
-static void run(const char *what, const slip *s, size_t n, ofix *(*make)(void),
-                rd_status (*call_it)(ofix *v)) {
-  cx = cx_get(0, 2, EX_POOL);
-  for (size_t i = 0; i <= n; i++) {
-    size_t mark = mem_mark();
-    ofix *v = make();
-    char name[160];
-    snprintf(name, sizeof name, "%s: %s", what, i < n ? s[i].name : "the valid call");
-    if (i < n) s[i].make(v);
-    for (int j = 0; j < v->w.n; j++) memcpy(v->w.copy[j], v->w.b[j]->p, v->w.b[j]->bytes);
-    pt_note("%s", name);
-    rd_status st = call_it(v);
-    if (i < n) {
-      refused(name, v->no_ctx ? NULL : cx, st, s[i].want, s[i].names);
-      watch_check(&v->w, name);
-    } else {
-      ck_status(name, cx, st, RD_OK);
-    }
-    mem_release(mark);
-  }
-}
-
-#define V(fn, ...)                                                                                 \
-  static void fn(ofix *v) { __VA_ARGS__; }
-#define ABSENT(t) memset(&(t), 0, sizeof(rd_tensor))
-V(no_ctx, v->no_ctx = true)
-V(no_params, v->no_params = true)
+#define V(fn, ...) OP_SLIP(ofix, fn, __VA_ARGS__)
 
 /* ------------------------------------------------------------------ chunk -------------------- */
-static ofix *chunk_make(void) {
-  ofix *v = mem_heap(sizeof *v);
+static void *chunk_make(void) {
+  ofix *v = op_fix_make(sizeof *v);
   rd_chunk_gated_delta_rule_params *c = &v->c;
   rd_chunk_gated_delta_rule_init(c);
   c->query = in(RD_F16, 4, SH(3, 2, 5, 32));
@@ -84,15 +48,16 @@ static ofix *chunk_make(void) {
   c->beta = in(RD_F16, 3, SH(3, 4, 5));
   c->g = in(RD_F32, 3, SH(3, 4, 5));
   tb state = zeros(RD_F32, 4, SH(3, 4, 32, 16));
-  watch_add(&v->w, state.b);
+  watch_add(&v->op.w, state.b);
   c->state = state.t;
   c->actual_seq_lengths = ints(v, 3, (int32_t[]){5, 0, 3});
   c->out = watched(v, RD_F16, 4, SH(3, 4, 5, 16));
   c->final_state = watched(v, RD_F32, 4, SH(3, 4, 32, 16));
   return v;
 }
-static rd_status chunk(ofix *v) {
-  return rd_chunk_gated_delta_rule(v->no_ctx ? NULL : cx, v->no_params ? NULL : &v->c);
+static rd_status chunk(void *fixture) {
+  ofix *v = fixture;
+  return rd_chunk_gated_delta_rule(v->op.cx, v->op.no_params ? NULL : &v->c);
 }
 V(c_size, v->c.struct_size--)
 V(c_numerics, v->c.numerics = (rd_numerics)7)
@@ -150,9 +115,9 @@ V(c_scale, v->c.scale_value = (double)INFINITY)
 V(c_scale_big, v->c.scale_value = -4e38)
 V(c_len_neg, v->ints[1] = -1)
 V(c_len_long, v->ints[2] = 6)
-static const slip chunk_slips[] = {
-    {"no context", no_ctx, RD_E_NULL, NULL},
-    {"no params", no_params, RD_E_NULL, "params"},
+static const op_slip chunk_slips[] = {
+    {"no context", op_no_ctx, RD_E_NULL, NULL},
+    {"no params", op_no_params, RD_E_NULL, "params"},
     {"struct_size", c_size, RD_E_STRUCT_SIZE, "struct_size|params"},
     {"numerics 7", c_numerics, RD_E_ENUM, "numerics"},
     {"query absent", c_q, RD_E_NULL, "query"},
@@ -199,11 +164,13 @@ static const slip chunk_slips[] = {
     {"a negative length", c_len_neg, RD_E_LENGTH, "actual_seq_lengths"},
     {"a length over T", c_len_long, RD_E_LENGTH, "actual_seq_lengths"},
 };
-static void c_chunk(void) { run("chunk", chunk_slips, PT_LEN(chunk_slips), chunk_make, chunk); }
+static void c_chunk(void) {
+  misuse_op("chunk", chunk_slips, PT_LEN(chunk_slips), chunk_make, chunk);
+}
 
 /* ------------------------------------------------------------------ flash_kda ---------------- */
-static ofix *flash_make(void) {
-  ofix *v = mem_heap(sizeof *v);
+static void *flash_make(void) {
+  ofix *v = op_fix_make(sizeof *v);
   rd_flash_kda_params *f = &v->f;
   rd_flash_kda_init(f);
   f->q = in(RD_BF16, 4, SH(2, 1, 5, 128));
@@ -212,7 +179,7 @@ static ofix *flash_make(void) {
   f->g = in(RD_BF16, 4, SH(2, 2, 5, 128));
   f->beta = in(RD_BF16, 3, SH(2, 2, 5));
   tb state = zeros(RD_F32, 4, SH(2, 2, 128, 128));
-  watch_add(&v->w, state.b);
+  watch_add(&v->op.w, state.b);
   f->initial_state = state.t;
   f->A_log = in(RD_F32, 1, SH(2));
   f->dt_bias = in(RD_F32, 2, SH(2, 128));
@@ -233,15 +200,16 @@ static ofix *flash_make(void) {
   return v;
 }
 /* With metadata for lengths 5 and 3. */
-static ofix *flash_scheduled(void) {
+static void *flash_scheduled(void) {
   ofix *v = flash_make();
   rd_context *c = cx_get(0, 2, EX_POOL);
   CK_OK(c, rd_flash_kda_metadata(c, &v->m));
   v->f.metadata = v->m.metadata;
   return v;
 }
-static rd_status flash(ofix *v) {
-  return rd_flash_kda(v->no_ctx ? NULL : cx, v->no_params ? NULL : &v->f);
+static rd_status flash(void *fixture) {
+  ofix *v = fixture;
+  return rd_flash_kda(v->op.cx, v->op.no_params ? NULL : &v->f);
 }
 V(f_size, v->f.struct_size = 1)
 V(f_layout, v->f.layout_qkv = (rd_layout_qkv)9)
@@ -288,9 +256,9 @@ V(f_scale, {
 })
 V(f_bound, v->f.lower_bound = -6)
 V(f_bound_up, v->f.lower_bound = 1)
-static const slip flash_slips[] = {
-    {"no context", no_ctx, RD_E_NULL, NULL},
-    {"no params", no_params, RD_E_NULL, "params"},
+static const op_slip flash_slips[] = {
+    {"no context", op_no_ctx, RD_E_NULL, NULL},
+    {"no params", op_no_params, RD_E_NULL, "params"},
     {"struct_size 1", f_size, RD_E_STRUCT_SIZE, "struct_size|params"},
     {"layout 9", f_layout, RD_E_ENUM, "layout_qkv"},
     {"numerics 0", f_numerics, RD_E_ENUM, "numerics"},
@@ -360,7 +328,7 @@ V(x_layout, {
   f->beta = in(RD_BF16, 3, SH(2, 5, 2));
   f->out = in(RD_BF16, 4, b);
 })
-static const slip schedule_slips[] = {
+static const op_slip schedule_slips[] = {
     {"metadata of floats", x_type, RD_E_DTYPE, "metadata"},
     {"metadata of rank 2", x_rank, RD_E_RANK, "metadata"},
     {"another mark", x_magic, RD_E_METADATA, "metadata"},
@@ -371,12 +339,12 @@ static const slip schedule_slips[] = {
     {"metadata of another layout", x_layout, RD_E_METADATA, "metadata"},
 };
 static void c_flash(void) {
-  run("flash_kda", flash_slips, PT_LEN(flash_slips), flash_make, flash);
-  run("flash_kda with metadata", schedule_slips, PT_LEN(schedule_slips), flash_scheduled, flash);
+  misuse_op("flash_kda", flash_slips, PT_LEN(flash_slips), flash_make, flash);
+  misuse_op("flash_kda with metadata", schedule_slips, PT_LEN(schedule_slips), flash_scheduled,
+            flash);
 }
 /* Every number of the metadata is covered. */
 static void damaged_metadata(void) {
-  cx = cx_get(0, 2, EX_POOL);
   ofix *v = flash_scheduled();
   for (int64_t i = 0; i < v->n; i++)
     for (int bit = 0; bit < 32; bit += 7) {
@@ -386,16 +354,18 @@ static void damaged_metadata(void) {
          rd_status_name(st));
       meta(v)[i] ^= (int32_t)(1u << bit);
     }
-  CK_OK(cx, flash(v));
+  CK_OK(v->op.cx, flash(v));
   float a = 1, b = 1;
   ck_bits("(teeth need a comparison)", &a, &b, 1);
 }
 
-static rd_status metadata(ofix *v) {
-  return rd_flash_kda_metadata(v->no_ctx ? NULL : cx, v->no_params ? NULL : &v->m);
+static rd_status metadata(void *fixture) {
+  ofix *v = fixture;
+  return rd_flash_kda_metadata(v->op.cx, v->op.no_params ? NULL : &v->m);
 }
-static rd_status metadata_size(ofix *v) {
-  return rd_flash_kda_metadata_size(v->no_ctx ? NULL : cx, v->no_params ? NULL : &v->m, v->n_out);
+static rd_status metadata_size(void *fixture) {
+  ofix *v = fixture;
+  return rd_flash_kda_metadata_size(v->op.cx, v->op.no_params ? NULL : &v->m, v->n_out);
 }
 V(m_size, v->m.struct_size = 0)
 V(m_layout, v->m.layout_qkv = (rd_layout_qkv)0)
@@ -416,9 +386,9 @@ V(m_cu_short, v->m.cu_seqlens.shape[0] = 2)
 V(m_cu_start, v->ints[0] = 2)
 V(m_cu_order, v->ints[2] = 4)
 V(m_cu_long, v->ints[2] = 11)
-static const slip both_slips[] = {
-    {"no context", no_ctx, RD_E_NULL, NULL},
-    {"no params", no_params, RD_E_NULL, "params"},
+static const op_slip both_slips[] = {
+    {"no context", op_no_ctx, RD_E_NULL, NULL},
+    {"no params", op_no_params, RD_E_NULL, "params"},
     {"struct_size 0", m_size, RD_E_STRUCT_SIZE, "struct_size|params"},
     {"layout 0", m_layout, RD_E_ENUM, "layout_qkv"},
     {"q absent", m_q, RD_E_NULL, "q"},
@@ -441,7 +411,7 @@ V(m_meta_null, v->m.metadata.data = NULL)
 V(m_meta_type, v->m.metadata.dtype = RD_I64)
 V(m_meta_short, v->m.metadata.shape[0]--)
 V(m_meta_alias, v->m.metadata.data = v->m.cu_seqlens.data)
-static const slip meta_slips[] = {
+static const op_slip meta_slips[] = {
     {"metadata absent", m_meta, RD_E_NULL, "metadata"},
     {"metadata at null", m_meta_null, RD_E_NULL, "metadata"},
     {"metadata i64", m_meta_type, RD_E_DTYPE, "metadata"},
@@ -449,17 +419,17 @@ static const slip meta_slips[] = {
     {"metadata on cu_seqlens", m_meta_alias, RD_E_ALIAS, "metadata"},
 };
 V(m_no_n, v->n_out = NULL)
-static const slip size_slips[] = {{"nowhere to put the size", m_no_n, RD_E_NULL, "n"}};
+static const op_slip size_slips[] = {{"nowhere to put the size", m_no_n, RD_E_NULL, "n"}};
 static void c_metadata(void) {
-  run("flash_kda_metadata", both_slips, PT_LEN(both_slips), flash_make, metadata);
-  run("flash_kda_metadata", meta_slips, PT_LEN(meta_slips), flash_make, metadata);
-  run("flash_kda_metadata_size", both_slips, PT_LEN(both_slips), flash_make, metadata_size);
-  run("flash_kda_metadata_size", size_slips, PT_LEN(size_slips), flash_make, metadata_size);
+  misuse_op("flash_kda_metadata", both_slips, PT_LEN(both_slips), flash_make, metadata);
+  misuse_op("flash_kda_metadata", meta_slips, PT_LEN(meta_slips), flash_make, metadata);
+  misuse_op("flash_kda_metadata_size", both_slips, PT_LEN(both_slips), flash_make, metadata_size);
+  misuse_op("flash_kda_metadata_size", size_slips, PT_LEN(size_slips), flash_make, metadata_size);
 }
 
 /* ------------------------------------------------------------------ fused_recurrent ---------- */
 static ofix *fused(bool tnd) {
-  ofix *v = mem_heap(sizeof *v);
+  ofix *v = op_fix_make(sizeof *v);
   rd_fused_recurrent_kda_params *r = &v->r;
   rd_fused_recurrent_kda_init(r);
   r->layout_qkv = tnd ? RD_TND : RD_BSND;
@@ -467,7 +437,7 @@ static ofix *fused(bool tnd) {
   r->beta = tnd ? in(RD_BF16, 3, SH(6, 2, 1)) : in(RD_BF16, 4, SH(2, 3, 2, 1));
   r->g = tnd ? in(RD_BF16, 3, SH(6, 2, 128)) : in(RD_BF16, 4, SH(2, 3, 2, 128));
   tb state = zeros(RD_F32, 4, SH(8, 2, 128, 128));
-  watch_add(&v->w, state.b);
+  watch_add(&v->op.w, state.b);
   r->state = state.t;
   r->A_log = in(RD_F32, 1, SH(2));
   r->dt_bias = in(RD_F32, 2, SH(2, 128));
@@ -477,10 +447,11 @@ static ofix *fused(bool tnd) {
   if (tnd) r->cu_seqlens = ints(v, 3, (int32_t[]){0, 2, 6});
   return v;
 }
-static ofix *fused_batched(void) { return fused(false); }
-static ofix *fused_tnd(void) { return fused(true); }
-static rd_status fused_call(ofix *v) {
-  return rd_fused_recurrent_kda(v->no_ctx ? NULL : cx, v->no_params ? NULL : &v->r);
+static void *fused_batched(void) { return fused(false); }
+static void *fused_tnd(void) { return fused(true); }
+static rd_status fused_call(void *fixture) {
+  ofix *v = fixture;
+  return rd_fused_recurrent_kda(v->op.cx, v->op.no_params ? NULL : &v->r);
 }
 static int32_t *idx(ofix *v) { return v->r.ssm_state_indices.data; }
 static int32_t *acc(ofix *v) { return v->r.num_accepted_tokens.data; }
@@ -524,9 +495,9 @@ V(r_scale, {
   v->r.scale = -(double)INFINITY;
 })
 V(r_bound, v->r.lower_bound = -5.01)
-static const slip fused_slips[] = {
-    {"no context", no_ctx, RD_E_NULL, NULL},
-    {"no params", no_params, RD_E_NULL, "params"},
+static const op_slip fused_slips[] = {
+    {"no context", op_no_ctx, RD_E_NULL, NULL},
+    {"no params", op_no_params, RD_E_NULL, "params"},
     {"struct_size", r_size, RD_E_STRUCT_SIZE, "struct_size|params"},
     {"layout 0", r_layout, RD_E_ENUM, "layout_qkv"},
     {"mixedqkv absent", r_mixed, RD_E_NULL, "mixedqkv"},
@@ -560,14 +531,14 @@ static const slip fused_slips[] = {
 };
 static int32_t *cu(ofix *v) { return v->r.cu_seqlens.data; }
 V(r_cu_given, v->r.cu_seqlens = v->r.num_accepted_tokens)
-static const slip fused_batched_slips[] = {
+static const op_slip fused_batched_slips[] = {
     {"cu_seqlens given", r_cu_given, RD_E_PRESENCE, "cu_seqlens"}};
 V(r_cu, ABSENT(v->r.cu_seqlens))
 V(r_cu_type, v->r.cu_seqlens.dtype = RD_I64)
 V(r_cu_start, cu(v)[0] = 1)
 V(r_cu_flat, cu(v)[1] = 0)
 V(r_cu_end, cu(v)[2] = 5)
-static const slip fused_tnd_slips[] = {
+static const op_slip fused_tnd_slips[] = {
     {"cu_seqlens absent", r_cu, RD_E_NULL, "cu_seqlens"},
     {"cu_seqlens i64", r_cu_type, RD_E_DTYPE, "cu_seqlens"},
     {"cu_seqlens from 1", r_cu_start, RD_E_CU_START, "cu_seqlens"},
@@ -575,11 +546,12 @@ static const slip fused_tnd_slips[] = {
     {"cu_seqlens ending early", r_cu_end, RD_E_CU_END, "cu_seqlens"},
 };
 static void c_fused(void) {
-  run("fused_recurrent_kda", fused_slips, PT_LEN(fused_slips), fused_batched, fused_call);
-  run("fused_recurrent_kda TND", fused_slips, PT_LEN(fused_slips), fused_tnd, fused_call);
-  run("fused_recurrent_kda", fused_batched_slips, PT_LEN(fused_batched_slips), fused_batched,
-      fused_call);
-  run("fused_recurrent_kda TND", fused_tnd_slips, PT_LEN(fused_tnd_slips), fused_tnd, fused_call);
+  misuse_op("fused_recurrent_kda", fused_slips, PT_LEN(fused_slips), fused_batched, fused_call);
+  misuse_op("fused_recurrent_kda TND", fused_slips, PT_LEN(fused_slips), fused_tnd, fused_call);
+  misuse_op("fused_recurrent_kda", fused_batched_slips, PT_LEN(fused_batched_slips), fused_batched,
+            fused_call);
+  misuse_op("fused_recurrent_kda TND", fused_tnd_slips, PT_LEN(fused_tnd_slips), fused_tnd,
+            fused_call);
 }
 
 int main(int argc, char **argv) {

@@ -7,15 +7,24 @@
 
 enum { N = 2, C = 5 };
 typedef struct vfix {
+  op_fix op;
   kda x;
   tb mixed, beta, g, state, A, dt, u, k, decay, cu, out, acc;
   rd_fused_recurrent_kda_replayssm_params p;
   rd_commit_recurrent_kda_replayssm_params c;
-  bool no_ctx, no_params;
 } vfix;
 
+static rd_status verify(void *fixture) {
+  vfix *v = fixture;
+  return rd_fused_recurrent_kda_replayssm(v->op.cx, v->op.no_params ? NULL : &v->p);
+}
+static rd_status commit(void *fixture) {
+  vfix *v = fixture;
+  return rd_commit_recurrent_kda_replayssm(v->op.cx, v->op.no_params ? NULL : &v->c);
+}
+
 static vfix *make(rd_layout_qkv layout) {
-  vfix *v = mem_heap(sizeof *v);
+  vfix *v = op_fix_make(sizeof *v);
   rd_problem p = kda_problem(N, N, -5);
   int64_t len[2] = {4, layout == RD_TND ? 2 : 4}, rec[4] = {2, C, N, KDA_D};
   data *d = data_make(&p, 2, len);
@@ -55,56 +64,18 @@ static vfix *make(rd_layout_qkv layout) {
   v->c.replay_k = v->k.t;
   v->c.replay_decay = v->decay.t;
   v->c.num_accepted_tokens = v->acc.t;
+  CK_OK(v->op.cx, verify(v)); /* commits need records */
+  memset(v->out.b->p, 0xff, v->out.b->bytes);
+  const tb *t[] = {&v->u, &v->k, &v->decay, &v->out, &v->state, &v->acc, &v->cu};
+  for (size_t i = 0; i < PT_LEN(t); i++) watch_add(&v->op.w, t[i]->b);
   return v;
 }
+static void *make_RD_BSND(void) { return make(RD_BSND); }
+static void *make_RD_BNSD(void) { return make(RD_BNSD); }
+static void *make_RD_TND(void) { return make(RD_TND); }
 
-typedef struct slip {
-  const char *name;
-  void (*make)(vfix *v);
-  rd_status want;
-  const char *names;
-} slip;
+#define V(fn, ...) OP_SLIP(vfix, fn, __VA_ARGS__)
 
-static rd_context *cx;
-static rd_status verify(vfix *v) {
-  return rd_fused_recurrent_kda_replayssm(v->no_ctx ? NULL : cx, v->no_params ? NULL : &v->p);
-}
-static rd_status commit(vfix *v) {
-  return rd_commit_recurrent_kda_replayssm(v->no_ctx ? NULL : cx, v->no_params ? NULL : &v->c);
-}
-
-static void table(const char *what, const slip *s, size_t n, rd_layout_qkv layout,
-                  rd_status (*call_it)(vfix *v)) {
-  cx = cx_get(0, 2, EX_POOL);
-  for (size_t i = 0; i <= n; i++) {
-    size_t mark = mem_mark();
-    vfix *v = make(layout);
-    CK_OK(cx, verify(v)); /* commits need records */
-    memset(v->out.b->p, 0xff, v->out.b->bytes);
-    char name[160];
-    snprintf(name, sizeof name, "%s %s: %s", what, kda_layout_name(layout),
-             i < n ? s[i].name : "the valid call");
-    if (i < n) s[i].make(v);
-    watch w = {.n = 0};
-    const tb *t[] = {&v->u, &v->k, &v->decay, &v->out, &v->state, &v->acc, &v->cu};
-    for (size_t j = 0; j < PT_LEN(t); j++) watch_add(&w, t[j]->b);
-    pt_note("%s", name);
-    rd_status st = call_it(v);
-    if (i < n) {
-      refused(name, v->no_ctx ? NULL : cx, st, s[i].want, s[i].names);
-      watch_check(&w, name);
-    } else {
-      ck_status(name, cx, st, RD_OK);
-    }
-    mem_release(mark);
-  }
-}
-
-#define V(fn, ...)                                                                                 \
-  static void fn(vfix *v) { __VA_ARGS__; }
-#define ABSENT(t) memset(&(t), 0, sizeof(rd_tensor))
-V(no_ctx, v->no_ctx = true)
-V(no_params, v->no_params = true)
 V(size0, v->p.struct_size = 0)
 V(layout0, v->p.layout_qkv = (rd_layout_qkv)0)
 V(layout4, v->p.layout_qkv = (rd_layout_qkv)4)
@@ -180,11 +151,11 @@ V(bound_nan, v->p.lower_bound = (double)NAN)
 V(block1, v->p.block_num = 1)
 V(block_negative, v->p.block_num = -8)
 V(block25, v->p.block_num = 25)
-static const slip both[] = {
-    {"no context", no_ctx, RD_E_NULL, NULL},
-    {"no params", no_params, RD_E_NULL, "params"},
+static const op_slip both[] = {
+    {"no context", op_no_ctx, RD_E_NULL, NULL},
+    {"no params", op_no_params, RD_E_NULL, "params"},
 };
-static const slip verify_slips[] = {
+static const op_slip verify_slips[] = {
     {"struct_size 0", size0, RD_E_STRUCT_SIZE, "struct_size|params"},
     {"layout 0", layout0, RD_E_ENUM, "layout_qkv"},
     {"layout 4", layout4, RD_E_ENUM, "layout_qkv"},
@@ -249,14 +220,14 @@ V(cu_given, v->p.cu_seqlens = v->acc.t)
 V(beta_tokens, v->p.beta.shape[v->p.layout_qkv == RD_BNSD ? 2 : 1]--)
 V(g_heads, v->p.g.shape[v->p.layout_qkv == RD_BNSD ? 1 : 2]--;
   v->p.g = rd_tensor_contiguous(v->p.g.data, RD_BF16, 4, v->p.g.shape))
-static const slip batched[] = {
+static const op_slip batched[] = {
     {"cu_seqlens given", cu_given, RD_E_PRESENCE, "cu_seqlens"},
     {"recurrent_state of another batch", state_batch, RD_E_SHAPE, "recurrent_state"},
     {"mixedqkv with gaps", mixed_stride, RD_E_STRIDE, "mixedqkv"},
     {"beta with fewer tokens", beta_tokens, RD_E_SHAPE, "beta"},
     {"g with fewer heads", g_heads, RD_E_SHAPE, NULL},
 };
-static const slip bsnd_tnd[] = {{"mixedqkv too narrow", mixed_width, RD_E_SHAPE, NULL}};
+static const op_slip bsnd_tnd[] = {{"mixedqkv too narrow", mixed_width, RD_E_SHAPE, NULL}};
 static int32_t *cu(vfix *v) { return v->p.cu_seqlens.data; }
 V(cu_absent, ABSENT(v->p.cu_seqlens))
 V(cu_i64, v->p.cu_seqlens.dtype = RD_I64)
@@ -267,7 +238,7 @@ V(cu_flat, cu(v)[1] = 6)
 V(cu_down, cu(v)[1] = 7)
 V(cu_end, cu(v)[2] = 5)
 V(cu_far, cu(v)[2] = 7)
-static const slip tnd[] = {
+static const op_slip tnd[] = {
     {"cu_seqlens absent", cu_absent, RD_E_NULL, "cu_seqlens"},
     {"cu_seqlens i64", cu_i64, RD_E_DTYPE, "cu_seqlens"},
     {"cu_seqlens of rank 2", cu_rank, RD_E_RANK, "cu_seqlens"},
@@ -302,7 +273,7 @@ V(c_state_is_u, v->c.recurrent_state.data = v->c.replay_u.data)
 V(c_state_is_decay, v->c.recurrent_state.data = v->c.replay_decay.data)
 V(c_acc_is_state, v->c.num_accepted_tokens.data = memcpy(v->c.recurrent_state.data, v->acc.b->p, 8))
 V(c_block, v->c.block_num = 7)
-static const slip commit_slips[] = {
+static const op_slip commit_slips[] = {
     {"struct_size 16", c_size, RD_E_STRUCT_SIZE, "struct_size|params"},
     {"recurrent_state absent", c_state_absent, RD_E_NULL, "recurrent_state"},
     {"replay_u absent", c_u_absent, RD_E_NULL, "replay_u"},
@@ -326,7 +297,7 @@ static const slip commit_slips[] = {
     {"the counts on the state", c_acc_is_state, RD_E_ALIAS, NULL},
     {"block_num 7", c_block, RD_E_BLOCK_NUM, "block_num"},
 };
-#define T(t, layout, f) table(#f " with " #t, t, PT_LEN(t), layout, f)
+#define T(t, layout, f) misuse_op(#f " " #layout " with " #t, t, PT_LEN(t), make_##layout, f)
 
 static void c_verify(void) {
   T(both, RD_BSND, verify);
