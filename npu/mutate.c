@@ -277,13 +277,14 @@ const rd_npu_mutant *rd_npu_mutation_get(const rd_npu_mutation *m, size_t i) {
 }
 void rd_npu_mutation_totals(const rd_npu_mutation *m, uint64_t *needed, uint64_t *redundant,
                             uint64_t *undetected) {
-  *needed = m->needed;
-  *redundant = m->redundant;
-  *undetected = m->undetected;
+  *needed = m ? m->needed : 0;
+  *redundant = m ? m->redundant : 0;
+  *undetected = m ? m->undetected : 0;
 }
 
 char *rd_npu_mutation_text(const rd_npu_mutation *m) {
   text t = {0};
+  if (!m) return NULL;
   if (m->problem[0]) rdn_text_add(&t, "%s\n", m->problem);
   for (size_t n = 0; n < rd_npu_mutation_count(m); n++) {
     const rd_npu_mutant *x = &m->view[n];
@@ -301,6 +302,7 @@ char *rd_npu_mutation_text(const rd_npu_mutation *m) {
 
 char *rd_npu_mutation_json(const rd_npu_mutation *m) {
   text t = {0};
+  if (!m) return NULL;
   rdn_text_add(&t, "{\"problem\": ");
   rdn_text_json(&t, m->problem[0] ? m->problem : NULL);
   rdn_text_add(&t, ", \"mutants\": [");

@@ -305,7 +305,8 @@ RD_NPU_API size_t rd_npu_mutation_count(const rd_npu_mutation *m);
 RD_NPU_API const rd_npu_mutant *rd_npu_mutation_get(const rd_npu_mutation *m, size_t index);
 RD_NPU_API void rd_npu_mutation_totals(const rd_npu_mutation *m, uint64_t *needed,
                                        uint64_t *redundant, uint64_t *undetected);
-/* Readable; the last line is exactly "mutation: N needed, N redundant, 0 undetected". */
+/* Readable; the last line is exactly "mutation: N needed, N redundant, 0 undetected". NULL of NULL,
+ * as all of these are empty then. */
 RD_NPU_API char *rd_npu_mutation_text(const rd_npu_mutation *m);
 RD_NPU_API char *rd_npu_mutation_json(const rd_npu_mutation *m);
 RD_NPU_API void rd_npu_mutation_free(rd_npu_mutation *m);

@@ -274,12 +274,26 @@ static void timeline(void **state) {
   assert_int_equal(count, 12); /* one line per instruction */
 }
 
+/* What never came to be is empty, not a crash. */
+static void no_mutation(void **state) {
+  (void)state;
+  uint64_t n[3] = {7, 7, 7};
+  rd_npu_mutation_totals(NULL, &n[0], &n[1], &n[2]);
+  assert_int_equal(n[0] + n[1] + n[2], 0);
+  assert_int_equal(rd_npu_mutation_count(NULL), 0);
+  assert_null(rd_npu_mutation_get(NULL, 0));
+  assert_null(rd_npu_mutation_text(NULL));
+  assert_null(rd_npu_mutation_json(NULL));
+  rd_npu_mutation_free(NULL);
+}
+
 int main(int argc, char **argv) {
   if (argc > 1) seed = strtoull(argv[1], NULL, 0);
   print_message("seed %llu\n", (unsigned long long)seed);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(same_bits),        cmocka_unit_test(explored),
-      cmocka_unit_test(dropped_channels), cmocka_unit_test(mutation),
-      cmocka_unit_test(implied_edges),    cmocka_unit_test(timeline)};
+      cmocka_unit_test(no_mutation), cmocka_unit_test(same_bits),
+      cmocka_unit_test(explored),    cmocka_unit_test(dropped_channels),
+      cmocka_unit_test(mutation),    cmocka_unit_test(implied_edges),
+      cmocka_unit_test(timeline)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
