@@ -3,7 +3,7 @@
 #include "kernels/avx2/tree.h"
 #include "kernels/registry.h"
 
-enum { COLS = 4, ROWS = 2 };
+enum { COLS = 4, ROWS = 2, KEYS = 8 * COLS };
 
 /* One tile of `rows` rows at column c. full: all 32 keys exist. */
 RDI_INLINE void tile(const rdi_commit_args *g, int64_t row, int64_t c, int rows, int full,
@@ -48,34 +48,6 @@ RDI_INLINE void tile(const rdi_commit_args *g, int64_t row, int64_t c, int rows,
   }
 }
 
-/* The state `floats` further than the row, past the end that of the next item: 8 KiB ahead into the
- * first cache, 32 KiB ahead into the second. */
-RDI_INLINE const char *rows_ahead(const rdi_commit_args *g, int64_t row, int64_t floats) {
-  const int64_t at = row * g->in_stride + floats, all = g->R * g->in_stride;
-  return (const char *)(at < all || !g->next ? g->s_in + at : g->next + (at - all));
-}
+#include "kernels/commit_rows.h"
 
-RDI_INLINE void run(const rdi_commit_args *g, int decay) {
-  int64_t row = 0;
-  for (; row + ROWS <= g->R; row += ROWS) {
-    const char *near = rows_ahead(g, row, 2048), *far = rows_ahead(g, row, 8192);
-    int64_t c = 0;
-    for (; c + 8 * COLS <= g->K; c += 8 * COLS) {
-      for (int i = 0; i < COLS; i++) {
-        _mm_prefetch(near + (ROWS * c + 16 * i) * 4, _MM_HINT_T0);
-        _mm_prefetch(far + (ROWS * c + 16 * i) * 4, _MM_HINT_T1);
-      }
-      tile(g, row, c, ROWS, 1, decay);
-    }
-    if (c < g->K) tile(g, row, c, ROWS, 0, decay);
-  }
-  for (; row < g->R; row++)
-    for (int64_t c = 0; c < g->K; c += 8 * COLS) tile(g, row, c, 1, 0, decay);
-}
-
-void rdi_commit_avx2_2x32(const rdi_commit_args *g) {
-  if (g->a)
-    run(g, 1);
-  else
-    run(g, 0);
-}
+void rdi_commit_avx2_2x32(const rdi_commit_args *g) { commit_rows(g); }

@@ -3,11 +3,12 @@
 #include "kernels/neon/column.h"
 #include "kernels/registry.h"
 
-enum { COLS = 4, ROWS = 4 };
+enum { COLS = 4, ROWS = 4, KEYS = 4 * COLS };
 
-/* One tile of `rows` rows at column c, of which `left` keys exist. */
-RDI_INLINE void tile(const rdi_commit_args *g, int64_t row, int64_t c, int64_t left, int rows,
+/* One tile of `rows` rows at column c. full: all 16 keys exist. */
+RDI_INLINE void tile(const rdi_commit_args *g, int64_t row, int64_t c, int rows, int full,
                      int decay) {
+  const int64_t left = full ? KEYS : g->K - c;
   float32x4_t s[ROWS][COLS];
   const float *in = g->s_in + row * g->in_stride + c, *u = g->u + row;
   float *out = g->s_out + row * g->out_stride + c;
@@ -33,25 +34,6 @@ RDI_INLINE void tile(const rdi_commit_args *g, int64_t row, int64_t c, int64_t l
   }
 }
 
-RDI_INLINE void run(const rdi_commit_args *g, int decay) {
-  int64_t row = 0, all = g->R * g->in_stride, near = 2048; /* floats; S about 8 KiB ahead */
-  for (; row + ROWS <= g->R; row += ROWS) {
-    int64_t x = row * g->in_stride + near, c = 0;
-    const float *ahead = x < all ? g->s_in + x : g->next ? g->next + (x - all) : NULL;
-    for (; c + 4 * COLS <= g->K; c += 4 * COLS) {
-      if (ahead)
-        for (int i = 0; i < ROWS; i++) __builtin_prefetch(ahead + ROWS * c + 16 * i, 0, 3);
-      tile(g, row, c, 4 * COLS, ROWS, decay);
-    }
-    if (c < g->K) tile(g, row, c, g->K - c, ROWS, decay);
-  }
-  for (; row < g->R; row++)
-    for (int64_t c = 0; c < g->K; c += 4 * COLS) tile(g, row, c, g->K - c, 1, decay);
-}
+#include "kernels/commit_rows.h"
 
-void rdi_commit_neon_4x16(const rdi_commit_args *g) {
-  if (g->a)
-    run(g, 1);
-  else
-    run(g, 0);
-}
+void rdi_commit_neon_4x16(const rdi_commit_args *g) { commit_rows(g); }
