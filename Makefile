@@ -1,14 +1,18 @@
 # make run: build everything and run the main job.   make test: build and pass all tests.
 # Both install what is missing when run as root on Debian and name it when not.
+# make check: the quick tests, in seconds.   make style: layout, clang-tidy, shellcheck.
+# make test-full: also the long sweeps, every preset, the style and the mutants (make mutants: these alone).
 BUILD  ?= build
 PYTHON ?= /usr/bin/python3
 JOBS   ?= $(shell nproc)
 CMAKE_ARGS ?=
+export PYTHON
 
 CONFIGURE = cmake -S . -B $(BUILD) -G Ninja -DREDELTA_WARNINGS=ON -DPython3_EXECUTABLE=$(PYTHON) $(CMAKE_ARGS)
+TESTS = -DREDELTA_BUILD_TESTS=ON -DREDELTA_REQUIRE_TESTS=ON -DBUILD_TESTING=ON
 CTEST = cd $(BUILD) && ctest --output-on-failure -j $(JOBS)
 
-.PHONY: run build test test-full bench bench-report clean
+.PHONY: run build check test test-full mutants style style-tools test-build bench bench-report clean
 
 run: build
 	$(BUILD)/redelta demo
@@ -16,20 +20,33 @@ run: build
 # Libraries and tool; leaves a tree that is set up for testing as it is.
 build:
 	tools/bootstrap run
-	[ -f $(BUILD)/build.ninja ] || $(CONFIGURE) -DBUILD_TESTING=OFF >/dev/null
+	[ -f $(BUILD)/build.ninja ] || $(CONFIGURE) -DREDELTA_BUILD_TESTS=OFF >/dev/null
 	cmake --build $(BUILD) -j $(JOBS) --target redelta redelta_shared redelta_static redelta-npu redelta-npu-shared
 
-test:
+check test: test-build
+	$(CTEST) $(if $(filter check,$@),-L quick)
+
+style: style-tools test-build
+	tools/style $(BUILD)
+
+style-tools:
+	tools/bootstrap style
+
+test-build:
 	tools/bootstrap test
-	$(CONFIGURE) -DBUILD_TESTING=ON -DREDELTA_FULL_TESTS=OFF >/dev/null
+	$(CONFIGURE) $(TESTS) -DREDELTA_FULL_TESTS=OFF >/dev/null
 	cmake --build $(BUILD) -j $(JOBS)
-	$(CTEST) --timeout 900
 
 test-full:
 	tools/bootstrap full
-	$(CONFIGURE) -DBUILD_TESTING=ON -DREDELTA_FULL_TESTS=ON >/dev/null
+	$(CONFIGURE) $(TESTS) -DREDELTA_FULL_TESTS=ON >/dev/null
 	cmake --build $(BUILD) -j $(JOBS)
-	$(CTEST) --timeout 7200
+	$(CTEST)
+
+# One line of the source changed at a time: does the test that should notice it?
+mutants: test-build
+	python/make-environment $(PYTHON) $(BUILD)/venv
+	$(PYTHON) test/mutants/mutants run . $(BUILD)/mutants $(BUILD)/venv/bin/python
 
 # Measures this machine and redraws the pictures of README and docs/PERFORMANCE.md.
 bench-report: build

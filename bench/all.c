@@ -79,9 +79,11 @@ static int machines(const bench_options *o, bench_report *r) {
   const double seconds = o->quick ? 1.5 : 6;
   if (!bench_machine_measure(&r->machine[0], 0, seconds, bench_dram_bytes())) return 0;
   r->machines = 1;
+  if (o->machine) o->machine(&r->machine[0]);
   if (r->machine[0].probe->isa != RD_ISA_AVX512) return 1;
   if (!bench_machine_measure(&r->machine[1], RD_ISA_AVX2, seconds, bench_dram_bytes())) return 0;
   r->machines = 2;
+  if (o->machine) o->machine(&r->machine[1]);
   return 1;
 }
 
@@ -97,7 +99,12 @@ int bench_all(const bench_options *o, bench_report *r) {
     const double seconds = (o->quick ? 0.15 : 1.0) * (l.specs[i].level == BENCH_DRAM ? 2 : 1);
     if (!bench_run(&r->machine[l.machine[i]], &l.specs[i], seconds, &r->results[i])) return 0;
     r->count = i + 1;
+    if (o->result) o->result(&r->results[i]);
   }
+  if (o->progress) o->progress("subnormal", l.count, l.count);
+  if (!bench_subnormal_rows(o->quick ? 0.02 : 0.2, r->subnormal, &r->subnormal_count)) return 0;
+  if (o->progress) o->progress("trees", l.count, l.count);
+  if (!bench_trees(o->quick ? 0.5 : 2, r->trees, &r->tree_count)) return 0;
   if (o->progress) o->progress("threads", l.count, l.count);
   if (!bench_overhead(o->quick ? 0.1 : 1, &r->overhead_ns, &r->allocations)) return 0;
   if (!o->one_thread && !bench_two_threads(o->quick ? 1 : 5, &r->two_threads)) return 0;

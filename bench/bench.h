@@ -57,6 +57,9 @@ typedef enum bench_verb {
 } bench_verb;
 const char *bench_verb_name(bench_verb verb);
 
+/* Shapes of draft trees. */
+enum { BENCH_CHAIN = 0, BENCH_FOUR, BENCH_BINARY };
+
 typedef struct bench_spec {
   bench_verb verb;
   rd_gate_axis
@@ -66,6 +69,8 @@ typedef struct bench_spec {
   int32_t T, accepted;
   uint32_t isa_mask; /* of the context; 0: everything */
   int32_t threads;
+  int32_t tree;     /* what the tokens of a verify are */
+  int32_t log_gate; /* KDA too has the gate LOG, whose numbers are the log decays themselves */
 } bench_spec;
 
 typedef struct bench_result {
@@ -91,6 +96,32 @@ int bench_overhead(double seconds, double *ns, int64_t *allocations);
 /* Speedup of two threads on a KDA prefill in cache. */
 int bench_two_threads(double seconds, double *speedup);
 
+/* One verb where numbers leave f32's ordinary range: the worst of several gates, states and inputs,
+ * over the same call on ordinary ones. */
+typedef struct bench_subnormal {
+  bench_verb verb;
+  rd_gate_axis axis;
+  rd_numerics numerics;
+  double ratio;
+  const char *worst; /* where that was */
+} bench_subnormal;
+
+/* Fills in BENCH_SUBNORMAL rows of about `seconds` each. */
+enum { BENCH_SUBNORMAL = 14 };
+int bench_subnormal_rows(double seconds, bench_subnormal *rows, int *count);
+
+/* One verify of a tree of 13 nodes, a root and four chains of 3, against four verifies of 4 tokens from
+ * one checkpoint, EXACT, in turns; beside it a binary tree of 15. Times per head. */
+typedef struct bench_tree {
+  rd_gate_axis axis;
+  bench_level level; /* hot, DRAM */
+  double chains_ns, tree_ns, binary_ns;
+  double error;                        /* of the 13 nodes, against double */
+  double record_bytes, snapshot_bytes; /* of the 13 nodes, all heads */
+} bench_tree;
+enum { BENCH_TREES = 4 };
+int bench_trees(double seconds, bench_tree *rows, int *count);
+
 /* Bytes of the states of a snapshot per draft token over those of its records. */
 double bench_record_ratio(rd_gate_axis axis, rd_dtype record_dtype);
 
@@ -107,6 +138,9 @@ typedef struct bench_options {
   int quick;
   int one_thread; /* no measurement with two */
   void (*progress)(const char *label, int done, int total);
+  /* Each as soon as it is measured; may be NULL. */
+  void (*machine)(const bench_machine *machine);
+  void (*result)(const bench_result *result);
 } bench_options;
 
 typedef struct bench_report {
@@ -117,6 +151,10 @@ typedef struct bench_report {
   int count;
   bench_goal goals[BENCH_MAX_GOALS];
   int goal_count;
+  bench_subnormal subnormal[BENCH_SUBNORMAL];
+  int subnormal_count;
+  bench_tree trees[BENCH_TREES];
+  int tree_count;
   double overhead_ns, two_threads; /* two_threads 0: not measured */
   int64_t allocations;
 } bench_report;

@@ -42,7 +42,8 @@ int bench_overhead(double seconds, double *ns, int64_t *allocations) {
                               .g = rd_tensor_contiguous(x.g, RD_F32, 4, row),
                               .beta = rd_tensor_contiguous(x.beta, RD_F32, 3, one),
                               .out = rd_tensor_contiguous(x.out, RD_F32, 4, one)};
-  const rd_slots state = {.pool = rd_tensor_contiguous(x.state, RD_F32, 4, row)};
+  const rd_slots state = {.struct_size = sizeof(rd_slots),
+                          .pool = rd_tensor_contiguous(x.state, RD_F32, 4, row)};
   const rd_sequences seq = {.struct_size = sizeof seq, .batch = 1};
   ok = ok && rd_decode(ctx, plan, &seq, &act, &state, NULL, NULL) == RD_OK;
   const int64_t before = count;

@@ -147,6 +147,21 @@ void bench_judge(bench_report *r) {
     if (p->isa == RD_ISA_AVX512) best_isa(r, p->name);
     if (p->isa == RD_ISA_AVX2) narrow_isa(r, p->name);
   }
+  for (int i = 0; i < r->subnormal_count; i++) {
+    const bench_subnormal *x = &r->subnormal[i];
+    char text[96];
+    snprintf(text, sizeof text, "%s %s %s, subnormal (%s)", bench_verb_name(x->verb),
+             family(x->axis), x->numerics == RD_FAST ? "FAST" : "EXACT", x->worst);
+    at_most(r, x->ratio, 1.10, "x ordinary", text);
+  }
+  for (int i = 0; i < r->tree_count; i++) {
+    const bench_tree *x = &r->trees[i];
+    char text[96];
+    snprintf(text, sizeof text, "tree of 13 nodes %s, %s", family(x->axis),
+             bench_level_name[x->level]);
+    at_least(r, x->chains_ns / x->tree_ns, x->level == BENCH_HOT ? 1.15 : 1.5,
+             "x four verifies of 4", text);
+  }
   at_least(r, bench_record_ratio(RD_PER_CHANNEL, RD_F32), 42, "x fewer bytes",
            "records, KDA in FP32");
   at_least(r, bench_record_ratio(RD_PER_HEAD, RD_F32), 63, "x fewer bytes", "records, GDN in FP32");

@@ -92,6 +92,8 @@ static int activations(bench_world *w, int f32_out) {
            tensor(w, &a->v, half, 4, (int64_t[]){B, T, Hv, V}, NORMAL) &&
            tensor(w, &a->out, f32_out ? RD_F32 : half, 4, (int64_t[]){B, T, Hv, V}, NORMAL) &&
            tensor(w, &a->beta, half, 3, (int64_t[]){B, T, Hv}, kda ? NORMAL : SIGMOID);
+  if (kda && w->spec.log_gate)
+    return ok && tensor(w, &a->g, half, 4, (int64_t[]){B, T, Hv, K}, DECAY);
   if (kda)
     return ok && tensor(w, &a->g, half, 4, (int64_t[]){B, T, Hv, K}, NORMAL) &&
            tensor(w, &a->A_log, RD_F32, 1, (int64_t[]){Hv}, ZERO) &&
@@ -99,10 +101,24 @@ static int activations(bench_world *w, int f32_out) {
   return ok && tensor(w, &a->g, RD_F32, 3, (int64_t[]){B, T, Hv}, DECAY);
 }
 
+/* One tree for all sequences: its stride over them is 0. */
+static int trees(bench_world *w) {
+  const int32_t nodes = w->spec.T;
+  int32_t *parents = take(w, (size_t)nodes * sizeof *parents);
+  if (!parents) return 0;
+  for (int32_t i = 0; i < nodes; i++) parents[i] = bench_tree_parent(w->spec.tree, i, nodes);
+  w->seq.parents = rd_tensor_contiguous(parents, RD_I32, 2, (int64_t[]){w->B, nodes});
+  w->seq.parents.stride[0] = 0;
+  return 1;
+}
+
 static int records(bench_world *w, rd_records *r, int32_t *lengths) {
   const int64_t B = w->B, C = w->spec.T, Hk = w->Hk, Hv = w->Hv;
   r->struct_size = sizeof *r;
   r->lengths = lengths;
+  r->parents = rd_tensor_contiguous(take(w, (size_t)(B * C) * sizeof(int32_t)), RD_I32, 2,
+                                    (int64_t[]){B, C});
+  if (!r->parents.data) return 0;
   return lengths && tensor(w, &r->u, RD_F32, 4, (int64_t[]){B, C, Hv, V}, NORMAL) &&
          tensor(w, &r->k, RD_F32, 4, (int64_t[]){B, C, Hk, K}, NORMAL) &&
          (w->spec.axis == RD_PER_CHANNEL
@@ -126,7 +142,7 @@ static void problem_of(bench_world *w) {
   const int kda = w->spec.axis == RD_PER_CHANNEL;
   rd_problem_init(p);
   p->layout = RD_PADDED;
-  p->gate = kda ? RD_GATE_LOWER_BOUND : RD_GATE_LOG;
+  p->gate = kda && !w->spec.log_gate ? RD_GATE_LOWER_BOUND : RD_GATE_LOG;
   p->gate_axis = w->spec.axis;
   p->beta = kda ? RD_BETA_LOGIT : RD_BETA_VALUE;
   p->qk_norm = kda ? RD_QK_L2 : RD_QK_AS_IS;
@@ -152,11 +168,13 @@ static int open_all(bench_world *w, int f32_out) {
   if (rd_context_create(&options, &w->ctx) != RD_OK || !activations(w, f32_out)) return 0;
   problem_of(w);
   if (rd_plan_create(w->ctx, &w->problem, &w->plan) != RD_OK) return 0;
+  rd_slots_init(&w->state);
   if (rd_pool_alloc(w->ctx, w->B, w->Hv, V, K, RD_STATE_VK, RD_F32, &w->state.pool) != RD_OK)
     return 0;
   if (!fill(w->state.pool.data, RD_F32, w->B * w->state.pool.stride[0], NORMAL, 7)) return 0;
   w->seq = (rd_sequences){.struct_size = sizeof w->seq, .batch = w->B};
   w->act.struct_size = sizeof w->act;
+  if (w->spec.tree && !trees(w)) return 0;
   for (int i = 0; i < 2; i++) w->lengths[i] = take(w, (size_t)w->B * sizeof(int32_t));
   w->counts = take(w, (size_t)w->B * sizeof(int32_t));
   if (!w->counts) return 0;
@@ -191,7 +209,7 @@ rd_status bench_world_run(bench_world *w) {
   rd_records made = w->made; /* a commit marks it consumed; the next turn replays it again */
   switch (w->spec.verb) {
   case BENCH_PREFILL:
-    return rd_prefill(w->ctx, w->plan, &w->seq, &w->act, &w->state, &w->state);
+    return rd_prefill(w->ctx, w->plan, &w->seq, &w->act, &w->state, &w->state, NULL);
   case BENCH_DECODE:
     return rd_decode(w->ctx, w->plan, &w->seq, &w->act, &w->state, NULL, NULL);
   case BENCH_VERIFY:

@@ -20,6 +20,9 @@ typedef struct bench_world {
   int blocks;
 } bench_world;
 
+/* Of the node in a tree of that shape. */
+int32_t bench_tree_parent(int32_t tree, int32_t node, int32_t nodes);
+
 /* Heads that make the level's working set. */
 size_t bench_dram_bytes(void);
 

@@ -134,6 +134,18 @@ static int usage(cli_args *args, const char *what, const char *text) {
   return CLI_USAGE;
 }
 
+/* 0: an option that stands once has been given before. */
+static int note_given(cli_args *args, int id) {
+  for (int i = 0; args->command->options[i].name != NULL; i++) {
+    if (args->command->options[i].id != id) continue;
+    const uint64_t bit = (uint64_t)1 << i;
+    const int again = (args->given & bit) != 0;
+    args->given |= bit;
+    return !again;
+  }
+  return 1;
+}
+
 int cli_next(cli_args *args) {
   int index = -1;
   int shown = optind;
@@ -165,13 +177,33 @@ int cli_next(cli_args *args) {
     print_help(args->command);
     return CLI_HELP;
   }
+  if (optarg != NULL && (id & CLI_REPEATABLE) == 0 && !note_given(args, id)) {
+    return usage(args, "given twice: --", index >= 0 ? table[index].name : "out");
+  }
+  id &= ~CLI_REPEATABLE;
   args->value = optarg;
   args->option = index >= 0 ? table[index].name : "o";
+  if (args->value != NULL && args->value[0] == '\0') {
+    cli_fail(args->command->name, 0, "%s%s: its argument is empty; see redelta %s --help",
+             index >= 0 ? "--" : "-", args->option, args->command->name);
+    return CLI_USAGE;
+  }
   if (id == CLI_ID_JSON) {
     args->json = 1;
     return cli_next(args);
   }
   return id;
+}
+
+int cli_read(cli_args *args, const cli_command *command, int argc, char **argv, cli_take take,
+             void *options) {
+  int id;
+  cli_begin(args, command, argc, argv);
+  while ((id = cli_next(args)) >= 0) {
+    if (!take(args, id, options)) return CLI_BAD;
+  }
+  if (id == CLI_HELP) return cli_finish(command->name, CLI_OK);
+  return id == CLI_END ? CLI_GO : CLI_BAD;
 }
 
 /* ---------------------------------------------------------------- numbers --------------------- */

@@ -25,37 +25,74 @@ static rd_tensor output_like(binder *b, const char *name, const char *like) {
   const io_tensor *t = io_file_find(b->call->in, like);
   if (b->status != IO_OK || t == NULL) return view;
   io_tensor *made = NULL;
+  b->status = io_tensor_view(t, &view, b->err);
+  if (b->status != IO_OK) return view;
   b->status = io_file_add(&b->call->out, name, t->dtype, t->rank, t->shape, &made, b->err);
   if (b->status == IO_OK) b->status = io_tensor_view(made, &view, b->err);
   return view;
 }
 
-static rd_tensor in_place(binder *b, const char *name) { return output_like(b, name, name); }
-
 static void check_required(binder *b) {
   const op_desc *op = b->call->op;
-  for (const op_tensor *t = op->tensors; t->name != NULL && b->status == IO_OK; t++) {
-    if (t->role != OP_OPTIONAL && io_file_find(b->call->in, t->name) == NULL) {
+  for (const op_param *t = op->params; t->name != NULL && b->status == IO_OK; t++) {
+    if ((t->role == OP_REQUIRED || t->role == OP_IN_PLACE) &&
+        io_file_find(b->call->in, t->name) == NULL) {
       b->status = io_fail(b->err, IO_BAD, "tensor '%s' is missing; %s needs it", t->name, op->name);
     }
   }
 }
 
-static void bind_chunk(binder *b) {
-  rd_chunk_gated_delta_rule_params *p = &b->call->p.chunk;
+/* A scalar the user gave; the others keep the operator's default. */
+static void set_scalar(const op_desc *op, const op_param *p, const op_scalars *s, char *params) {
+  static const int32_t yes = 1;
+  const int32_t layout = (int32_t)s->layout_qkv;
+  if ((s->given & p->scalar) == 0) return;
+  switch (p->scalar) {
+  case OP_SCALE:
+    memcpy(params + p->at, &s->scale, sizeof s->scale);
+    memcpy(params + op->has_scale, &yes, sizeof yes);
+    break;
+  case OP_SCALE_VALUE:
+    memcpy(params + p->at, &s->scale_value, sizeof s->scale_value);
+    break;
+  case OP_LOWER_BOUND:
+    memcpy(params + p->at, &s->lower_bound, sizeof s->lower_bound);
+    break;
+  case OP_LAYOUT_QKV:
+    memcpy(params + p->at, &layout, sizeof layout);
+    break;
+  case OP_BLOCK_NUM:
+    memcpy(params + p->at, &s->block_num, sizeof s->block_num);
+    break;
+  default:
+    break;
+  }
+}
+
+/* Everything the table says; what it does not say follows in op_bind. */
+static void bind_table(binder *b) {
+  const op_desc *op = b->call->op;
   const op_scalars *s = &b->call->scalars;
-  rd_chunk_gated_delta_rule_init(p);
-  p->query = input(b, "query");
-  p->key = input(b, "key");
-  p->value = input(b, "value");
-  p->beta = input(b, "beta");
-  p->state = input(b, "state");
-  p->actual_seq_lengths = input(b, "actual_seq_lengths");
-  p->g = input(b, "g");
-  if (s->given & OP_SCALE_VALUE) p->scale_value = s->scale_value;
-  if (s->given & OP_NUMERICS) p->numerics = s->numerics;
-  p->out = output_like(b, "out", "value");
-  p->final_state = output_like(b, "final_state", "state");
+  char *params = (char *)&b->call->p;
+  op->init(params);
+  /* The signature of flash_kda_metadata has no default for the layout; the tool takes that of
+   * flash_kda. */
+  if (op->id == OP_FLASH_KDA_METADATA) b->call->p.metadata.layout_qkv = RD_BNSD;
+  for (const op_param *p = op->params; p->name != NULL; p++) {
+    if (p->role == OP_SCALAR) set_scalar(op, p, s, params);
+    if (p->role != OP_REQUIRED && p->role != OP_OPTIONAL) continue;
+    rd_tensor view = input(b, p->name);
+    memcpy(params + p->at, &view, sizeof view);
+  }
+  if (op->numerics != 0 && (s->given & OP_NUMERICS) != 0) {
+    const int32_t numerics = (int32_t)s->numerics;
+    memcpy(params + op->numerics, &numerics, sizeof numerics);
+  }
+  for (int i = 0; i < OP_MAX_OUTPUTS && op->outputs[i].name != NULL; i++) {
+    if (op->outputs[i].like == NULL) continue;
+    rd_tensor view = output_like(b, op->outputs[i].name, op->outputs[i].like);
+    memcpy(params + op->outputs[i].at, &view, sizeof view);
+  }
 }
 
 /* The number of metadata words depends on the schedule, so the library is asked. */
@@ -74,26 +111,9 @@ static void make_metadata(binder *b, rd_context *ctx, io_file *where,
   if (b->status == IO_OK) b->status = io_tensor_view(made, &p->metadata, b->err);
 }
 
-static void bind_flash(binder *b, rd_context *ctx) {
+/* Lengths beside flash_kda become the metadata it takes them in. */
+static void bind_lengths(binder *b, rd_context *ctx) {
   rd_flash_kda_params *p = &b->call->p.flash;
-  const op_scalars *s = &b->call->scalars;
-  rd_flash_kda_init(p);
-  p->q = input(b, "q");
-  p->k = input(b, "k");
-  p->v = input(b, "v");
-  p->g = input(b, "g");
-  p->beta = input(b, "beta");
-  p->initial_state = input(b, "initial_state");
-  p->A_log = input(b, "A_log");
-  p->dt_bias = input(b, "dt_bias");
-  p->metadata = input(b, "metadata");
-  if (s->given & OP_SCALE) p->has_scale = 1, p->scale = s->scale;
-  if (s->given & OP_LOWER_BOUND) p->lower_bound = s->lower_bound;
-  if (s->given & OP_LAYOUT_QKV) p->layout_qkv = s->layout_qkv;
-  if (s->given & OP_NUMERICS) p->numerics = s->numerics;
-  p->out = output_like(b, "out", "v");
-  p->final_state = output_like(b, "final_state", "initial_state");
-
   b->call->cu_seqlens = input(b, "cu_seqlens");
   if (b->status != IO_OK || b->call->cu_seqlens.dtype == RD_ABSENT) return;
   if (p->metadata.dtype != RD_ABSENT) {
@@ -119,97 +139,14 @@ static void bind_flash(binder *b, rd_context *ctx) {
   p->metadata = m.metadata;
 }
 
-static void bind_metadata(binder *b, rd_context *ctx) {
-  rd_flash_kda_metadata_params *p = &b->call->p.metadata;
-  rd_flash_kda_metadata_init(p);
-  p->q = input(b, "q");
-  p->v = input(b, "v");
-  p->initial_state = input(b, "initial_state");
-  p->cu_seqlens = input(b, "cu_seqlens");
-  /* The signature has no default for the layout; the tool takes that of flash_kda. */
-  p->layout_qkv = b->call->scalars.given & OP_LAYOUT_QKV ? b->call->scalars.layout_qkv : RD_BNSD;
-  make_metadata(b, ctx, &b->call->out, p);
-}
-
-static void bind_verify(binder *b) {
-  rd_fused_recurrent_kda_replayssm_params *p = &b->call->p.verify;
-  const op_scalars *s = &b->call->scalars;
-  rd_fused_recurrent_kda_replayssm_init(p);
-  p->mixedqkv = input(b, "mixedqkv");
-  p->recurrent_state = input(b, "recurrent_state");
-  p->beta = input(b, "beta");
-  p->g = input(b, "g");
-  p->A_log = input(b, "A_log");
-  p->dt_bias = input(b, "dt_bias");
-  p->cu_seqlens = input(b, "cu_seqlens");
-  if (s->given & OP_SCALE) p->has_scale = 1, p->scale = s->scale;
-  if (s->given & OP_LOWER_BOUND) p->lower_bound = s->lower_bound;
-  if (s->given & OP_LAYOUT_QKV) p->layout_qkv = s->layout_qkv;
-  if (s->given & OP_BLOCK_NUM) p->block_num = s->block_num;
-  if (s->given & OP_NUMERICS) p->numerics = s->numerics;
-  p->out = output_like(b, "out", "g");
-  p->replay_u = in_place(b, "replay_u");
-  p->replay_k = in_place(b, "replay_k");
-  p->replay_decay = in_place(b, "replay_decay");
-}
-
-static void bind_commit(binder *b) {
-  rd_commit_recurrent_kda_replayssm_params *p = &b->call->p.commit;
-  rd_commit_recurrent_kda_replayssm_init(p);
-  p->replay_u = input(b, "replay_u");
-  p->replay_k = input(b, "replay_k");
-  p->replay_decay = input(b, "replay_decay");
-  p->num_accepted_tokens = input(b, "num_accepted_tokens");
-  if (b->call->scalars.given & OP_BLOCK_NUM) p->block_num = b->call->scalars.block_num;
-  p->recurrent_state = in_place(b, "recurrent_state");
-}
-
-static void bind_decode(binder *b) {
-  rd_fused_recurrent_kda_params *p = &b->call->p.decode;
-  const op_scalars *s = &b->call->scalars;
-  rd_fused_recurrent_kda_init(p);
-  p->mixedqkv = input(b, "mixedqkv");
-  p->beta = input(b, "beta");
-  p->g = input(b, "g");
-  p->A_log = input(b, "A_log");
-  p->dt_bias = input(b, "dt_bias");
-  p->cu_seqlens = input(b, "cu_seqlens");
-  p->ssm_state_indices = input(b, "ssm_state_indices");
-  p->num_accepted_tokens = input(b, "num_accepted_tokens");
-  if (s->given & OP_SCALE) p->has_scale = 1, p->scale = s->scale;
-  if (s->given & OP_LOWER_BOUND) p->lower_bound = s->lower_bound;
-  if (s->given & OP_LAYOUT_QKV) p->layout_qkv = s->layout_qkv;
-  p->state = in_place(b, "state");
-  p->out = output_like(b, "out", "g");
-}
-
 io_status op_bind(op_call *call, const op_desc *op, const op_scalars *scalars, const io_file *in,
                   rd_context *ctx, io_error *err) {
   *call = (op_call){.op = op, .scalars = *scalars, .in = in};
   binder b = {call, err, IO_OK};
   check_required(&b);
-  switch (op->id) {
-  case OP_CHUNK_GATED_DELTA_RULE:
-    bind_chunk(&b);
-    break;
-  case OP_FLASH_KDA:
-    bind_flash(&b, ctx);
-    break;
-  case OP_FLASH_KDA_METADATA:
-    bind_metadata(&b, ctx);
-    break;
-  case OP_FUSED_RECURRENT_KDA_REPLAYSSM:
-    bind_verify(&b);
-    break;
-  case OP_COMMIT_RECURRENT_KDA_REPLAYSSM:
-    bind_commit(&b);
-    break;
-  case OP_FUSED_RECURRENT_KDA:
-    bind_decode(&b);
-    break;
-  case OP_COUNT:
-    break;
-  }
+  bind_table(&b);
+  if (op->id == OP_FLASH_KDA) bind_lengths(&b, ctx);
+  if (op->id == OP_FLASH_KDA_METADATA) make_metadata(&b, ctx, &call->out, &call->p.metadata);
   if (b.status != IO_OK) op_release(call);
   return b.status;
 }
@@ -217,6 +154,13 @@ io_status op_bind(op_call *call, const op_desc *op, const op_scalars *scalars, c
 void op_release(op_call *call) {
   io_file_free(&call->out);
   io_file_free(&call->own);
+}
+
+const void *op_field(const op_call *call, const char *name) {
+  const op_param *p = op_param_find(call->op, name);
+  if (p == NULL) return NULL;
+  /* The only tensor of the tool's own. */
+  return p->role == OP_OWN ? (const char *)&call->cu_seqlens : (const char *)&call->p + p->at;
 }
 
 /* A schedule that came with the file holds the lengths the oracle needs. The run has just accepted
@@ -242,33 +186,13 @@ static rd_status read_schedule(op_call *call) {
 rd_status op_run(op_call *call, rd_context *ctx) {
   for (size_t i = 0; i < call->out.count; i++) {
     io_tensor *t = &call->out.tensors[i];
-    int kept = 0;
-    for (const op_tensor *d = call->op->tensors; d->name != NULL; d++) {
-      kept |= d->role == OP_IN_PLACE && strcmp(d->name, t->name) == 0;
-    }
-    if (kept) {
+    const op_param *p = op_param_find(call->op, t->name);
+    if (p != NULL && p->role == OP_IN_PLACE) {
       memcpy(t->data, io_file_find(call->in, t->name)->data, (size_t)t->bytes);
     } else {
       memset(t->data, 0, (size_t)t->bytes);
     }
   }
-  switch (call->op->id) {
-  case OP_CHUNK_GATED_DELTA_RULE:
-    return rd_chunk_gated_delta_rule(ctx, &call->p.chunk);
-  case OP_FLASH_KDA: {
-    rd_status status = rd_flash_kda(ctx, &call->p.flash);
-    return status == RD_OK ? read_schedule(call) : status;
-  }
-  case OP_FLASH_KDA_METADATA:
-    return rd_flash_kda_metadata(ctx, &call->p.metadata);
-  case OP_FUSED_RECURRENT_KDA_REPLAYSSM:
-    return rd_fused_recurrent_kda_replayssm(ctx, &call->p.verify);
-  case OP_COMMIT_RECURRENT_KDA_REPLAYSSM:
-    return rd_commit_recurrent_kda_replayssm(ctx, &call->p.commit);
-  case OP_FUSED_RECURRENT_KDA:
-    return rd_fused_recurrent_kda(ctx, &call->p.decode);
-  case OP_COUNT:
-    break;
-  }
-  return RD_E_ENUM;
+  rd_status status = call->op->run(ctx, &call->p);
+  return status == RD_OK && call->op->id == OP_FLASH_KDA ? read_schedule(call) : status;
 }

@@ -21,7 +21,7 @@ enum {
 };
 enum { MAX_THREAD_COUNTS = 16, MAX_REPEAT = 1000000 };
 
-static const cli_option options[] = {
+static const cli_option option_table[] = {
     {"expect", ID_EXPECT, "REF", "also compare with this file's tensors, of any type"},
     {"repeat", ID_REPEAT, "N", "runs that must agree in every bit (default 32)"},
     {"threads", ID_THREADS, "LIST", "thread counts that must agree too (default 1,2,5)"},
@@ -29,8 +29,7 @@ static const cli_option options[] = {
     {"nrmse", ID_NRMSE, "E", "largest rms(x-r)/rms(r) of a tensor, and of every head"},
     {"atol", ID_ATOL, "A", "|x-r| <= A + R|r| for every element (default 0.005)"},
     {"rtol", ID_RTOL, "R", "see --atol (default 0.005)"},
-    OP_SCALAR_OPTIONS,
-    LOAD_SET_OPTION(ID_SET),
+    OP_SCALAR_OPTIONS LOAD_SET_OPTION(ID_SET),
     {"isa", ID_ISA, "A", "scalar, scalar_fma, avx2, avx512 or neon"},
     {0}};
 
@@ -45,7 +44,7 @@ static const cli_command command = {
     "element, and for every tensor and head the bound of docs/NUMERICS.md plus the\n"
     "rounding of the type; against a reference: 0.005 + 0.005|r|, cosine 0.999, NRMSE\n"
     "0.02. Exit status 1 if anything is outside.",
-    options,
+    option_table,
     2,
     2};
 
@@ -69,7 +68,8 @@ static int take_limit(const cli_args *args, double low, double high, double *to)
   return 0;
 }
 
-static int take_option(const cli_args *args, int id, check_options *o) {
+static int take_option(const cli_args *args, int id, void *options) {
+  check_options *o = options;
   switch (id) {
   case ID_SET:
     return load_set_option(args, &o->sets);
@@ -135,7 +135,7 @@ static double *reference_of(const io_tensor *t, const io_file *reference, const 
   *missing = e == NULL;
   if (e == NULL) return NULL;
   double first;
-  if (io_tensor_elements(e) > 0 && !io_tensor_number(e, 0, &first)) {
+  if (e->dtype->size == 0 || (io_tensor_elements(e) > 0 && !io_tensor_number(e, 0, &first))) {
     cli_fail(command.name, 0, "%s: tensor '%s': cannot compare with type %s", path, t->name,
              e->dtype->name);
     return NULL;
@@ -163,8 +163,8 @@ static int against_reference(check_report *r, const check_options *o, const io_f
   cmp_limits limits = with_options((cmp_limits){0.005, 0.005, 0.999, 0.02, -1, 0}, o);
   limits.per_head = -1;
   int compared = 0;
-  for (int i = 0; i < OP_MAX_OUTPUTS && r->call->op->outputs[i] != NULL; i++) {
-    const io_tensor *t = io_file_find(&r->call->out, r->call->op->outputs[i]);
+  for (int i = 0; i < OP_MAX_OUTPUTS && r->call->op->outputs[i].name != NULL; i++) {
+    const io_tensor *t = io_file_find(&r->call->out, r->call->op->outputs[i].name);
     int missing;
     double *expected = reference_of(t, reference, o->expect, &missing);
     if (missing) continue;
@@ -287,18 +287,13 @@ int cmd_check(int argc, char **argv) {
                      .atol = NOT_GIVEN,
                      .rtol = NOT_GIVEN};
   cli_args args;
-  cli_begin(&args, &command, argc, argv);
-  int id;
-  while ((id = cli_next(&args)) >= 0) {
-    if (!take_option(&args, id, &o)) return CLI_BAD;
-  }
-  if (id == CLI_HELP) return cli_finish(command.name, CLI_OK);
-  if (id == CLI_USAGE) return CLI_BAD;
+  int result = cli_read(&args, &command, argc, argv, take_option, &o);
+  if (result != CLI_GO) return result;
   o.json = args.json;
   const op_desc *op = load_operator(command.name, args.operands[0]);
   if (op == NULL || !op_scalars_fit(command.name, op, &o.scalars)) return CLI_BAD;
   io_file in = {0};
-  int result = load_inputs(command.name, args.operands[1], &o.sets, NULL, &in);
+  result = load_inputs(command.name, args.operands[1], &o.sets, NULL, &in);
   if (result != CLI_OK) return result;
   op_warn_unknown(command.name, op, &in);
   result = with_files(&o, op, &in);

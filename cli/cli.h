@@ -13,7 +13,7 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_BAD = 2, CLI_SYSTEM = 3 };
 
 typedef struct cli_option {
   const char *name;
-  int id;               /* > 0; what cli_next returns */
+  int id;               /* > 0; what cli_next returns; | CLI_REPEATABLE: may be given again */
   const char *argument; /* its name in the help; NULL: a flag */
   const char *help;
 } cli_option;
@@ -26,6 +26,10 @@ typedef struct cli_command {
   int min_operands, max_operands;
 } cli_command;
 
+/* Any other option with an argument is refused the second time: the last of two would win without a
+ * word. */
+enum { CLI_REPEATABLE = 1 << 20 };
+
 enum { CLI_END = -1, CLI_USAGE = -2, CLI_HELP = -3, CLI_ID_JSON = 1000, CLI_ID_FIRST = 1 };
 
 typedef struct cli_args {
@@ -35,6 +39,7 @@ typedef struct cli_args {
   const char *value;  /* argument of the option just returned */
   const char *option; /* its name, "--scale" */
   int json;
+  uint64_t given;  /* bit per option of the table */
   char **operands; /* after CLI_END */
   int operand_count;
 } cli_args;
@@ -45,6 +50,15 @@ void cli_begin(cli_args *args, const cli_command *command, int argc, char **argv
  * message went to stderr, the command returns CLI_BAD. CLI_HELP: the help was printed, it returns
  * CLI_OK. */
 int cli_next(cli_args *args);
+
+/* Takes one option into `options`: 1 good, 0 after a message. */
+typedef int (*cli_take)(const cli_args *args, int id, void *options);
+
+/* Reads a whole command line. CLI_GO: the command goes on; else the exit status to return, after a
+ * message or the help. take may be NULL when the command has no options of its own. */
+enum { CLI_GO = -1 };
+int cli_read(cli_args *args, const cli_command *command, int argc, char **argv, cli_take take,
+             void *options);
 
 /* Strict numbers of an option's argument: the whole text, in range, or a message and 0. */
 int cli_int(const cli_args *args, int64_t low, int64_t high, int64_t *out);

@@ -95,7 +95,7 @@ static void judge_tensor(const cmp_limits *limits, const head_sums *all, double 
 
 io_status cmp_output(const op_call *call, int index, const double *expected,
                      const cmp_limits *limits, cmp_result *c) {
-  const io_tensor *t = io_file_find(&call->out, call->op->outputs[index]);
+  const io_tensor *t = io_file_find(&call->out, call->op->outputs[index].name);
   *c = (cmp_result){.name = t->name,
                     .index = index,
                     .elements = io_tensor_elements(t),

@@ -32,6 +32,8 @@ int cli_context(const char *command, int32_t threads, uint32_t isa_mask, rd_cont
   options.isa_mask = isa_mask;
   rd_status status = rd_context_create(&options, ctx);
   if (status == RD_OK) return CLI_OK;
-  return cli_fail(command, cli_status_of(status), "cannot create a context with %d threads: %s",
-                  threads, rd_status_name(status));
+  char with[48] = "a thread per usable CPU";
+  if (threads > 0) snprintf(with, sizeof with, "%d thread%s", threads, threads == 1 ? "" : "s");
+  return cli_fail(command, cli_status_of(status), "cannot create a context with %s: %s", with,
+                  rd_status_name(status));
 }

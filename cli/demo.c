@@ -1,7 +1,6 @@
 /* redelta demo: the main job, checked line by line. SPDX-License-Identifier: Apache-2.0 */
-#include "cli/demo.h"
-
-#include <stdarg.h>
+#include "cli/demo_cases.h"
+#include "cli/demo_parts.h"
 
 static const cli_option options[] = {{0}};
 
@@ -19,54 +18,13 @@ static const cli_command command = {
     0,
     0};
 
-void demo_part(demo *d, int part, const char *format, ...) {
-  char title[256];
-  va_list list;
-  va_start(list, format);
-  vsnprintf(title, sizeof title, format, list);
-  va_end(list);
-  d->part = part;
-  if (!d->json) printf("%spart %d: %s\n", part > 1 ? "\n" : "", part, title);
-}
-
-static void add_line(demo *d, const char *name, int holds, const char *format, va_list list) {
-  char text[512];
-  vsnprintf(text, sizeof text, format, list);
-  json_t *verdict = holds < 0 ? json_null() : json_boolean(holds);
-  json_array_append_new(d->list, json_pack("{s:i, s:s, s:o, s:s}", "part", d->part, "line", name,
-                                           "passed", verdict, "figures", text));
-  d->lines++;
-  if (!d->json) printf("  %-7s%-30s %s\n", holds < 0 ? "" : holds ? "ok" : "FAILED", name, text);
-  fflush(stdout);
-}
-
-void demo_check(demo *d, int holds, const char *name, const char *format, ...) {
-  va_list list;
-  va_start(list, format);
-  cli_progress_end();
-  d->checks++;
-  d->failed += !holds;
-  add_line(d, name, holds != 0, format, list);
-  va_end(list);
-}
-
-void demo_note(demo *d, const char *name, const char *format, ...) {
-  va_list list;
-  va_start(list, format);
-  cli_progress_end();
-  add_line(d, name, -1, format, list);
-  va_end(list);
-}
-
 int cmd_demo(int argc, char **argv) {
   cli_args args;
-  cli_begin(&args, &command, argc, argv);
-  int id = cli_next(&args);
-  if (id == CLI_HELP) return cli_finish(command.name, CLI_OK);
-  if (id != CLI_END) return CLI_BAD;
+  int status = cli_read(&args, &command, argc, argv, NULL, NULL);
+  if (status != CLI_GO) return status;
   demo d = {.json = args.json, .list = json_array()};
   double start = cli_seconds();
-  int status = cli_context(command.name, 0, 0, &d.ctx);
+  status = cli_context(command.name, 0, 0, &d.ctx);
   if (status == CLI_OK) status = demo_part1(&d);
   if (status == CLI_OK) status = demo_part2(&d);
   if (status == CLI_OK) status = demo_npu(&d);

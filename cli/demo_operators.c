@@ -1,7 +1,8 @@
 /* Parts 1 and 2 of the demo: named operators against the double oracle. SPDX-License-Identifier:
  * Apache-2.0 */
 #include "cli/compare.h"
-#include "cli/demo.h"
+#include "cli/demo_cases.h"
+#include "cli/demo_parts.h"
 
 #include "io/convert.h"
 #include "ref/ref.h"
@@ -46,7 +47,7 @@ static int one_run(part1 *p, rd_context *ctx, const char *name, int is_first) {
   double cosine[2] = {1, 1}, nrmse[2] = {0, 0};
   int64_t bad = 0, at;
   for (int t = 0; t < 2; t++) {
-    widen(io_file_find(&p->call.out, p->call.op->outputs[t]), p->now[t]);
+    widen(io_file_find(&p->call.out, p->call.op->outputs[t].name), p->now[t]);
     if (is_first) memcpy(p->initial[t], p->now[t], (size_t)p->n[t] * sizeof(double));
     bad += nonfinite(p->now[t], p->n[t]);
     const double *against[2] = {p->initial[t], p->oracle[t]};
@@ -59,7 +60,7 @@ static int one_run(part1 *p, rd_context *ctx, const char *name, int is_first) {
   }
   if (is_first) {
     for (int t = 0; t < 2; t++) {
-      const io_tensor *o = io_file_find(&p->call.out, p->call.op->outputs[t]);
+      const io_tensor *o = io_file_find(&p->call.out, p->call.op->outputs[t].name);
       io_tensor *copy;
       if (io_file_add(&p->first, o->name, o->dtype, o->rank, o->shape, &copy, NULL) != IO_OK) {
         return cli_fail("demo", CLI_SYSTEM, "no memory");
@@ -113,7 +114,7 @@ static int part1_runs(part1 *p) {
   if (op_oracle(&p->call, p->oracle) != 0)
     return cli_fail("demo", CLI_SYSTEM, "no memory for the oracle");
   for (int t = 0; t < 2; t++) {
-    p->n[t] = io_tensor_elements(io_file_find(&p->call.out, p->call.op->outputs[t]));
+    p->n[t] = io_tensor_elements(io_file_find(&p->call.out, p->call.op->outputs[t].name));
     p->initial[t] = malloc((size_t)p->n[t] * sizeof(double));
     p->now[t] = malloc((size_t)p->n[t] * sizeof(double));
     if (p->initial[t] == NULL || p->now[t] == NULL)
@@ -161,28 +162,7 @@ int demo_part1(demo *d) {
 
 /* ---------------------------------------------------------------- part 2 ---------------------- */
 
-const demo_case demo_cases[DEMO_CASES] = {
-    {"BSND, 1 head, block_num 24", RD_BSND, 1, 1, {8}, {8}, 24},
-    {"BNSD, 17 heads, block_num 8", RD_BNSD, 17, 2, {9, 9}, {0, 9}, 8},
-    {"TND, 8 heads, block_num None", RD_TND, 8, 3, {5, 1, 3}, {5, 0, 2}, 0},
-};
-
 enum { DK = 128 };
-
-io_status demo_case_inputs(const demo_case *c, io_file *file, io_error *err) {
-  static inputs_spec spec;
-  inputs_init(&spec, op_by_id(OP_FUSED_RECURRENT_KDA_REPLAYSSM),
-              DEMO_SEED + (uint64_t)(c - demo_cases) + 1);
-  spec.layout_qkv = c->layout;
-  spec.N = c->heads;
-  spec.B = c->batch;
-  spec.T = c->lengths[0];
-  if (c->layout == RD_TND) {
-    spec.length_count = (int)c->batch;
-    for (int64_t b = 0; b < c->batch; b++) spec.lengths[b] = c->lengths[b];
-  }
-  return inputs_make(&spec, file, err);
-}
 
 /* Record rows past each length still hold what they held. */
 static int suffixes_kept(const demo_case *c, const op_call *call) {

@@ -1,5 +1,6 @@
 /* Part 3 of the demo: speculation is exact. SPDX-License-Identifier: Apache-2.0 */
-#include "cli/demo.h"
+#include "cli/demo_cases.h"
+#include "cli/demo_parts.h"
 
 #include "io/convert.h"
 #include "io/rng.h"
@@ -123,7 +124,7 @@ static rd_status decode_plainly(model *m, rd_context *ctx, const rd_activations 
                                 const int32_t *accepted, int64_t T) {
   static float out[BATCH * 4 * DIM];
   size_t row = sizeof(float) * (size_t)(m->problem.Hv * DIM);
-  rd_slots pool = {.pool = m->plain};
+  rd_slots pool = {.struct_size = sizeof(rd_slots), .pool = m->plain};
   for (int64_t t = 0; t < T; t++) {
     int32_t now[BATCH];
     rd_sequences seq = {.struct_size = sizeof seq, .batch = BATCH};
@@ -152,7 +153,7 @@ static rd_status one_round(model *m, rd_context *ctx, uint64_t round) {
   rd_activations act;
   if (round_inputs(m, round, T, &act) != IO_OK) return RD_E_NOMEM;
   rd_sequences seq = {.struct_size = sizeof seq, .batch = BATCH};
-  rd_slots pool = {.pool = m->speculated};
+  rd_slots pool = {.struct_size = sizeof(rd_slots), .pool = m->speculated};
   rd_status status = rd_verify(ctx, m->plan, &seq, &act, &pool, &m->records);
   int32_t accepted[BATCH];
   for (int b = 0; b < BATCH; b++) {

@@ -4,7 +4,7 @@
  * plain SIMD passes over the state per token, as engines write it by hand.
  */
 #include "bench/bench.h"
-#include "cli/demo.h"
+#include "cli/demo_parts.h"
 
 static const struct {
   const char *name;

@@ -8,7 +8,7 @@
 
 enum { ID_ATOL = 1, ID_RTOL };
 
-static const cli_option options[] = {
+static const cli_option option_table[] = {
     {"atol", ID_ATOL, "A", "absolute tolerance (default 0 once --rtol is given)"},
     {"rtol", ID_RTOL, "R", "relative tolerance: |a - b| <= A + R |b|"},
     {0}};
@@ -19,7 +19,7 @@ static const cli_command command = {
     "Compares two tensor files: names, types, shapes and bytes, or, when a tolerance\n"
     "is given, values (NaN then equals NaN). Shows the first difference of every\n"
     "tensor. Exit status 1 if they differ.",
-    options,
+    option_table,
     2,
     2};
 
@@ -29,7 +29,7 @@ typedef struct tolerance {
 } tolerance;
 
 static int close_enough(const io_tensor *a, const io_tensor *b, int64_t i, const tolerance *tol) {
-  size_t size = a->dtype->size, at = (size_t)i * size;
+  size_t size = a->dtype->size > 0 ? a->dtype->size : 1, at = (size_t)i * size;
   if (memcmp((const char *)a->data + at, (const char *)b->data + at, size) == 0) return 1;
   double x, y;
   if (!tol->given || !io_tensor_number(a, i, &x) || !io_tensor_number(b, i, &y)) return 0;
@@ -41,14 +41,15 @@ static int close_enough(const io_tensor *a, const io_tensor *b, int64_t i, const
 static void value_text(const io_tensor *t, int64_t i, char *text, size_t size) {
   uint64_t bits = 0;
   double x;
-  memcpy(&bits, (const char *)t->data + (size_t)i * t->dtype->size, t->dtype->size);
+  size_t width = t->dtype->size > 0 ? t->dtype->size : 1;
+  memcpy(&bits, (const char *)t->data + (size_t)i * width, width);
   if (t->dtype->rd == RD_I64) {
     snprintf(text, size, "%lld", (long long)bits);
   } else if (!io_tensor_number(t, i, &x)) {
-    snprintf(text, size, "0x%0*llx", (int)(2 * t->dtype->size), (unsigned long long)bits);
+    snprintf(text, size, "0x%0*llx", (int)(2 * width), (unsigned long long)bits);
   } else {
-    snprintf(text, size, "%.*g (0x%0*llx)", t->dtype->size == 8 ? 17 : 9, x,
-             (int)(2 * t->dtype->size), (unsigned long long)bits);
+    snprintf(text, size, "%.*g (0x%0*llx)", width == 8 ? 17 : 9, x, (int)(2 * width),
+             (unsigned long long)bits);
   }
 }
 
@@ -68,9 +69,14 @@ static int diff_tensor(const io_tensor *a, const io_tensor *b, const tolerance *
   char x[256], y[256], at[256], text[1024];
   io_tensor_describe(a, x, sizeof x);
   io_tensor_describe(b, y, sizeof y);
-  if (a->dtype != b->dtype || a->rank != b->rank ||
+  if (!io_same_dtype(a->dtype, b->dtype) || a->bytes != b->bytes || a->rank != b->rank ||
       memcmp(a->shape, b->shape, (size_t)a->rank * sizeof a->shape[0]) != 0) {
-    snprintf(text, sizeof text, "%s against %s", x, y);
+    if (strcmp(x, y) != 0) {
+      snprintf(text, sizeof text, "%s against %s", x, y);
+    } else { /* of an unknown type */
+      snprintf(text, sizeof text, "%llu bytes of %s against %llu", (unsigned long long)a->bytes, x,
+               (unsigned long long)b->bytes);
+    }
     note(list, json, a->name, text, 0);
     return 1;
   }
@@ -83,17 +89,19 @@ static int diff_tensor(const io_tensor *a, const io_tensor *b, const tolerance *
   io_tensor_coordinate(a, first, at, sizeof at);
   value_text(a, first, x, sizeof x);
   value_text(b, first, y, sizeof y);
-  snprintf(text, sizeof text, "%lld of %lld elements differ, first at %s: %s against %s",
-           (long long)count, (long long)n, at, x, y);
+  snprintf(text, sizeof text, "%lld of %lld %s differ, first at %s: %s against %s",
+           (long long)count, (long long)n, a->dtype->size > 0 ? "elements" : "bytes", at, x, y);
   note(list, json, a->name, text, count);
   return 1;
 }
 
-static int diff_files(const io_file *a, const io_file *b, const tolerance *tol, int json) {
+/* x and y: indexes of a and b. */
+static int diff_files(const io_file *a, const io_file *b, const io_index *x, const io_index *y,
+                      const tolerance *tol, int json) {
   json_t *list = json_array();
   int different = 0, same = 0;
   for (size_t i = 0; i < a->count; i++) {
-    const io_tensor *other = io_file_find(b, a->tensors[i].name);
+    const io_tensor *other = io_index_find(y, a->tensors[i].name);
     int differs = 1;
     if (other == NULL) {
       note(list, json, a->tensors[i].name, "only in the first file", 0);
@@ -104,7 +112,7 @@ static int diff_files(const io_file *a, const io_file *b, const tolerance *tol, 
     same += !differs;
   }
   for (size_t i = 0; i < b->count; i++) {
-    if (io_file_find(a, b->tensors[i].name) != NULL) continue;
+    if (io_index_find(x, b->tensors[i].name) != NULL) continue;
     note(list, json, b->tensors[i].name, "only in the second file", 0);
     different++;
   }
@@ -119,26 +127,34 @@ static int diff_files(const io_file *a, const io_file *b, const tolerance *tol, 
   return cli_finish(command.name, result);
 }
 
+static int take_option(const cli_args *args, int id, void *options) {
+  tolerance *tol = options;
+  double *to = id == ID_ATOL ? &tol->atol : &tol->rtol;
+  if (!cli_double(args, to)) return 0;
+  if (*to < 0) {
+    cli_fail(command.name, 0, "--%s: a tolerance is not negative", args->option);
+    return 0;
+  }
+  tol->given = 1;
+  return 1;
+}
+
 int cmd_diff(int argc, char **argv) {
   tolerance tol = {0};
   cli_args args;
-  cli_begin(&args, &command, argc, argv);
-  int id;
-  while ((id = cli_next(&args)) >= 0) {
-    double *to = id == ID_ATOL ? &tol.atol : &tol.rtol;
-    if (!cli_double(&args, to)) return CLI_BAD;
-    if (*to < 0)
-      return cli_fail(command.name, CLI_BAD, "--%s: a tolerance is not negative", args.option);
-    tol.given = 1;
-  }
-  if (id == CLI_HELP) return cli_finish(command.name, CLI_OK);
-  if (id == CLI_USAGE) return CLI_BAD;
+  int result = cli_read(&args, &command, argc, argv, take_option, &tol);
+  if (result != CLI_GO) return result;
   io_file a = {0}, b = {0};
+  io_index x = {0}, y = {0};
   io_error err;
   io_status status = io_safetensors_read(args.operands[0], &a, &err);
   if (status == IO_OK) status = io_safetensors_read(args.operands[1], &b, &err);
-  int result = status == IO_OK ? diff_files(&a, &b, &tol, args.json)
-                               : cli_fail(command.name, (int)status, "%s", err.text);
+  if (status == IO_OK) status = io_index_make(&a, &x, &err);
+  if (status == IO_OK) status = io_index_make(&b, &y, &err);
+  result = status == IO_OK ? diff_files(&a, &b, &x, &y, &tol, args.json)
+                           : cli_fail(command.name, (int)status, "%s", err.text);
+  io_index_free(&x);
+  io_index_free(&y);
   io_file_free(&a);
   io_file_free(&b);
   return result;

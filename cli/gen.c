@@ -6,7 +6,7 @@
 
 enum { ID_SHAPE = 1, ID_LENGTHS, ID_DTYPE, ID_SEED };
 
-static const cli_option options[] = {
+static const cli_option option_table[] = {
     {"out", 'o', "OUT", "file to write (also -o OUT)"},
     {"shape", ID_SHAPE, "K=N,...", "dimensions; the defaults are listed above"},
     {"lengths", ID_LENGTHS, "LIST", "tokens of each sequence (commit: accepted counts)"},
@@ -16,23 +16,17 @@ static const cli_option options[] = {
     {"seed", ID_SEED, "N", "default 1"},
     {0}};
 
-static const cli_command command = {
-    "gen",
-    "OP -o IN.safetensors",
+static char summary[2048];
+static const cli_command command = {"gen", "OP -o IN.safetensors", summary, option_table, 1, 1};
+
+static const char intro[] =
     "Makes seeded random inputs for the named operator, the same on every machine.\n"
-    "Dimensions and their defaults:\n"
-    "  chunk_gated_delta_rule          B=1,Hk=16,Hv=32,T=512,K=128,V=128\n"
-    "  flash_kda, flash_kda_metadata   B=1,Hk=4,Hv=8,T=256\n"
-    "  fused_recurrent_kda_replayssm   B=2,N=8,T=8, C = longest + 2\n"
-    "  commit_recurrent_kda_replayssm  B=2,N=8,C=10\n"
-    "  fused_recurrent_kda             B=2,N=8,T=4, R = number of tokens\n"
+    "Dimensions and their defaults:";
+static const char outro[] =
     "S is another name of T, H of N. Distributions: chunk_gated_delta_rule: q, k\n"
     "normal, rows of length 1; v normal; beta sigmoid(normal); g -(U(0,1)+0.01);\n"
     "state 0. KDA: activations and logits 0.2 normal; states 0.02 normal; A_log and\n"
-    "dt_bias normal; records -7 (commit: u 0.2 normal, k of length 1, decay in (0,1)).",
-    options,
-    1,
-    1};
+    "dt_bias normal; records -7 (commit: u 0.2 normal, k of length 1, decay in (0,1)).";
 
 typedef struct gen_options {
   const char *out, *shape;
@@ -57,7 +51,8 @@ static int take_dtype(const cli_args *args, gen_options *o) {
   return o->dtype != RD_ABSENT;
 }
 
-static int take_option(const cli_args *args, int id, gen_options *o) {
+static int take_option(const cli_args *args, int id, void *options) {
+  gen_options *o = options;
   switch (id) {
   case 'o':
     o->out = args->value;
@@ -122,13 +117,9 @@ int cmd_gen(int argc, char **argv) {
   static gen_options o;
   o.seed = 1;
   cli_args args;
-  cli_begin(&args, &command, argc, argv);
-  int id;
-  while ((id = cli_next(&args)) >= 0) {
-    if (!take_option(&args, id, &o)) return CLI_BAD;
-  }
-  if (id == CLI_HELP) return cli_finish(command.name, CLI_OK);
-  if (id == CLI_USAGE) return CLI_BAD;
+  op_help_shapes(summary, sizeof summary, intro, outro);
+  int result = cli_read(&args, &command, argc, argv, take_option, &o);
+  if (result != CLI_GO) return result;
   const op_desc *op = load_operator(command.name, args.operands[0]);
   if (op == NULL) return CLI_BAD;
   if (o.out == NULL)

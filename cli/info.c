@@ -1,7 +1,7 @@
 /* redelta info: this machine as the library sees it. SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* sched_getaffinity */
 
-#include "cli/cli.h"
+#include "cli/ops.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -18,7 +18,8 @@ static const cli_command command = {
     "",
     "Shows the library's version, the CPU's features, which instruction sets this\n"
     "build has kernels for and this machine can run, and for every kernel slot the\n"
-    "kernel that is chosen and why each better instruction set does not serve it.",
+    "kernel that is chosen and why each better instruction set does not serve it.\n"
+    "--json also has the operators' parameters, defaults and outputs.",
     options,
     0,
     0};
@@ -132,6 +133,14 @@ static int foreign(rd_isa isa) {
 #endif
 }
 
+/* Whether the context runs the kernels that flush subnormals in software: plain C although there is more,
+ * or the plain C of that name. */
+static int flushes_in_software(const rd_context *ctx) {
+  if (strstr(rd_kernel_chosen(ctx, 0), "_soft") != NULL) return 1;
+  const uint32_t better = rd_isa_usable() & rd_isa_built() & ~(uint32_t)RD_ISA_SCALAR;
+  return better != 0 && rd_kernel_isa(ctx, 0) == RD_ISA_SCALAR;
+}
+
 static json_t *slot_json(const rd_context *ctx, int32_t slot, int quiet) {
   uint32_t isa = rd_kernel_isa(ctx, slot);
   const char *name = rd_isa_name((rd_isa)isa);
@@ -142,6 +151,8 @@ static json_t *slot_json(const rd_context *ctx, int32_t slot, int quiet) {
   for (int i = CLI_ISAS - 1; i > rank_of(isa); i--) {
     if (foreign(cli_isas[i])) continue;
     const char *why = why_not(cli_isas[i], slot);
+    if (flushes_in_software(ctx) && (rd_isa_usable() & (uint32_t)cli_isas[i]) != 0)
+      why = "the machine does not flush subnormals as the arithmetic asks";
     json_object_set_new(refused, rd_isa_name(cli_isas[i]), json_string(why));
     if (!quiet) printf("  %-16s   %s: %s\n", "", rd_isa_name(cli_isas[i]), why);
   }
@@ -176,13 +187,11 @@ static json_t *features_json(int quiet) {
 
 int cmd_info(int argc, char **argv) {
   cli_args args;
-  cli_begin(&args, &command, argc, argv);
-  int id = cli_next(&args);
-  if (id == CLI_HELP) return cli_finish(command.name, CLI_OK);
-  if (id != CLI_END) return CLI_BAD;
+  int result = cli_read(&args, &command, argc, argv, NULL, NULL);
+  if (result != CLI_GO) return result;
   int quiet = args.json;
   rd_context *ctx = NULL;
-  int result = cli_context(command.name, 0, 0, &ctx);
+  result = cli_context(command.name, 0, 0, &ctx);
   if (result != CLI_OK) return result;
 
   char cpu[128];
@@ -193,10 +202,16 @@ int cmd_info(int argc, char **argv) {
     printf("%-18s %s\n", "redelta", rd_version());
     printf("%-18s %s, %s\n", "machine", machine.machine, cpu);
     printf("%-18s %d used, %d allowed\n", "threads", rd_context_threads(ctx), allowed_cpus());
+    printf("%-18s %s\n", "subnormals",
+           flushes_in_software(ctx) ? "flushed in software, with the same bits (the machine's own "
+                                      "arithmetic does not flush them as asked)"
+                                    : "flushed");
   }
   json_t *root = json_pack("{s:s, s:s, s:s, s:i, s:i}", "version", rd_version(), "machine",
                            machine.machine, "cpu", cpu, "threads", (int)rd_context_threads(ctx),
                            "allowed_cpus", allowed_cpus());
+  json_object_set_new(root, "subnormals",
+                      json_string(flushes_in_software(ctx) ? "software" : "processor"));
   json_object_set_new(root, "features", features_json(quiet));
   json_object_set_new(root, "isa_built", isa_list(rd_isa_built(), quiet, "kernels built for"));
   json_object_set_new(root, "isa_usable", isa_list(rd_isa_usable(), quiet, "usable here"));
@@ -205,6 +220,7 @@ int cmd_info(int argc, char **argv) {
   for (int32_t i = 0; i < rd_kernel_slots(); i++)
     json_array_append_new(slots, slot_json(ctx, i, quiet));
   json_object_set_new(root, "slots", slots);
+  json_object_set_new(root, "operators", op_table_json());
   rd_context_destroy(ctx);
   if (quiet) return cli_finish_json(command.name, CLI_OK, root);
   json_decref(root);

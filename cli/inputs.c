@@ -27,6 +27,13 @@ static int64_t *field(inputs_spec *spec, size_t i) {
   return (int64_t *)(void *)((char *)spec + letters[i].offset);
 }
 
+/* An alias counts as the letter it stands for, the first of its field. */
+static size_t canonical(size_t i) {
+  size_t j = 0;
+  while (letters[j].offset != letters[i].offset) j++;
+  return j;
+}
+
 /* Does the operator's list of keys name the field of letter i? */
 static int has_field(const op_desc *op, size_t i) {
   for (size_t j = 0; j < LETTERS - ALIASES; j++) {
@@ -54,8 +61,12 @@ static io_status take_pair(inputs_spec *spec, const char *pair, size_t n, io_err
       return io_fail(err, IO_BAD, "'%.*s': expected a whole number from 0 to %d", (int)n, pair,
                      INT32_MAX);
     }
+    const unsigned bit = 1u << canonical(i);
+    if ((spec->given & bit) != 0)
+      return io_fail(err, IO_BAD, "'%.*s': %s is given twice", (int)n, pair,
+                     letters[canonical(i)].key);
     *field(spec, i) = value;
-    spec->given |= 1u << i;
+    spec->given |= bit;
     return IO_OK;
   }
   return io_fail(err, IO_BAD, "'%.*s' is no dimension of %s; defaults are %s", (int)key, pair,
@@ -258,7 +269,7 @@ static io_status complete(inputs_spec *s, int64_t *tokens, io_error *err) {
   if (s->dtype == RD_ABSENT) s->dtype = kda ? RD_BF16 : RD_F16;
   if (kda && s->dtype != RD_BF16)
     return io_fail(err, IO_BAD, "%s takes bf16 activations only", s->op->name);
-  if (s->layout_qkv != 0 && (s->op->scalars & OP_LAYOUT_QKV) == 0) {
+  if (s->layout_qkv != 0 && op_param_find(s->op, "layout_qkv") == NULL) {
     return io_fail(err, IO_BAD, "%s has no layout_qkv", s->op->name);
   }
   int flash = id == OP_FLASH_KDA || id == OP_FLASH_KDA_METADATA;
@@ -278,7 +289,7 @@ static io_status complete(inputs_spec *s, int64_t *tokens, io_error *err) {
     }
   }
   /* The defaults of T and C are no promise: lengths that need more get it. */
-  if (longest > s->T && !is_given(s, "T") && !is_given(s, "S")) s->T = longest;
+  if (longest > s->T && !is_given(s, "T")) s->T = longest;
   if (id == OP_COMMIT_RECURRENT_KDA_REPLAYSSM && longest > s->C && !is_given(s, "C"))
     s->C = longest;
   if (sum > INT32_MAX) return io_fail(err, IO_BAD, "%lld tokens are too many", (long long)sum);
@@ -291,7 +302,7 @@ static io_status complete(inputs_spec *s, int64_t *tokens, io_error *err) {
   if (id == OP_FUSED_RECURRENT_KDA_REPLAYSSM && !is_given(s, "C")) s->C = longest + 2;
   if (id == OP_FUSED_RECURRENT_KDA && !is_given(s, "R")) s->R = sum;
   if (id == OP_COMMIT_RECURRENT_KDA_REPLAYSSM) s->T = s->C; /* accepted: all, unless lengths say */
-  return IO_OK;
+  return inputs_check(s, err);
 }
 
 io_status inputs_make(inputs_spec *spec, io_file *file, io_error *err) {

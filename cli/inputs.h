@@ -33,7 +33,12 @@ void inputs_init(inputs_spec *spec, const op_desc *op, uint64_t seed);
  * another name of T, and H of N. */
 io_status inputs_shape(inputs_spec *spec, const char *text, io_error *err);
 
-/* Makes the tensors. Completes the spec: B from the number of lengths, C and R from the lengths. */
+/* Makes the tensors. Completes the spec: B from the number of lengths, C and R from the lengths.
+ * IO_BAD for what inputs_check refuses. */
 io_status inputs_make(inputs_spec *spec, io_file *file, io_error *err);
+
+/* Would the operator take inputs of this completed spec? IO_BAD with a message that names the
+ * dimension, else IO_OK. */
+io_status inputs_check(const inputs_spec *spec, io_error *err);
 
 #endif

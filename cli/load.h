@@ -13,7 +13,10 @@ typedef struct load_sets {
 } load_sets;
 
 #define LOAD_SET_OPTION(id)                                                                        \
-  { "set", id, "NAME=F.npy", "add or replace a tensor by an npy file (repeatable)" }
+  {                                                                                                \
+    "set", (id) | CLI_REPEATABLE, "NAME=F.npy",                                                    \
+        "add or replace a tensor by an npy file (repeatable)"                                      \
+  }
 
 int load_set_option(const cli_args *args, load_sets *sets); /* 0 after a message */
 

@@ -3,7 +3,7 @@
 #define RD_CLI_NPU_CLI_H
 
 #include "cli/load.h"
-#include "npu/kernels/kernel.h"
+#include "npu/kernels/harness/kernel.h"
 
 /* Options of run, race and trace alike; ids below NPU_ID_OWN. */
 enum {
@@ -15,6 +15,9 @@ enum {
   NPU_ID_LENGTHS,
   NPU_ID_THREADS,
   NPU_ID_WITHOUT,
+  NPU_ID_SLACK,
+  NPU_ID_FLAGS,
+  NPU_ID_AUTO_SYNC,
   NPU_ID_SET,
   NPU_ID_SCALAR, /* .. + NPU_SCALARS */
   NPU_ID_OWN = 100
@@ -31,6 +34,10 @@ extern const char *const npu_scalar_names[NPU_SCALARS]; /* with dashes, as optio
       {"lengths", NPU_ID_LENGTHS, "LIST", "tokens of each sequence, for --shape"},                 \
       {"threads", NPU_ID_THREADS, "N", "host threads (default: the usable CPUs)"},                 \
       {"without", NPU_ID_WITHOUT, "LIST", "drop event channels: M_V or M_V,V_M"},                  \
+      {"gm-slack", NPU_ID_SLACK, "N", "bytes readable behind GM tensors (default: the kernel's)"}, \
+      {"flags", NPU_ID_FLAGS, "F", "count or binary: what a set of a set flag does (count)"},      \
+      {"auto-sync", NPU_ID_AUTO_SYNC, "A",                                                         \
+       "what the compiler synchronises: none, scalar or all (none)"},                              \
       LOAD_SET_OPTION(NPU_ID_SET), {"scale", NPU_ID_SCALAR, "X", "scale"},                         \
       {"scale-value", NPU_ID_SCALAR + 1, "X", "scale_value"},                                      \
       {"lower-bound", NPU_ID_SCALAR + 2, "X", "lower_bound"},                                      \
@@ -39,31 +46,36 @@ extern const char *const npu_scalar_names[NPU_SCALARS]; /* with dashes, as optio
   }
 
 typedef struct npu_request {
-  const rd_npu_kernel_desc *kernel;
+  const rdn_kernel_desc *kernel;
   const char *command; /* "npu race" */
   rd_npu_arch arch;
   int arch_given;
-  int64_t cores, threads;
+  int64_t cores, threads, gm_slack; /* gm_slack < 0: the kernel's */
   rd_npu_schedule schedule;
   uint64_t seed;
-  const char *shape, *lengths, *without;
+  const char *shape, *lengths, *without, *with;
+  rd_npu_flags flags;
+  rd_npu_auto_sync auto_sync;
   const char *scalars[NPU_SCALARS];
   load_sets sets;
   int json;
 } npu_request;
 
-void npu_request_init(npu_request *r, const char *command);
-/* 1 good, 0 after a message, -1 not one of the common options. */
-int npu_take_option(const cli_args *args, int id, npu_request *r);
-/* The kernel by name; 0 after a message. */
-int npu_take_kernel(npu_request *r, const char *name);
+/* Reads a whole command line and finds the kernel, its first operand: CLI_GO, or the exit status to
+ * return.  `own` takes the options that are not common, into `options`. */
+int npu_read(npu_request *r, cli_args *args, const cli_command *command, int argc, char **argv,
+             cli_take own, void *options);
 
 /* Named tensors, from the file (path may be NULL: generated) to a prepared launch.  `in` owns the
  * file's tensors and must live as long as the call.  Returns an exit status after a message. */
 int npu_prepare(const npu_request *r, const char *path, const char *out, io_file *in,
-                rd_npu_call *call);
+                rdn_call *call);
+/* Prepares a call from the second operand (if there is one) and runs go(options, call) on it. */
+typedef int npu_go(void *options, rdn_call *call);
+int npu_on_call(const npu_request *r, const cli_args *args, const char *out, npu_go *go,
+                void *options);
 /* Adds a tensor of a file to the call, without a copy. Returns an exit status after a message. */
-int npu_add_tensor(const char *command, const io_tensor *t, rd_npu_call *call);
+int npu_add_tensor(const char *command, const io_tensor *t, rdn_call *call);
 void npu_model_options(const npu_request *r, rd_npu_options *o);
 
 int npu_run(int argc, char **argv);

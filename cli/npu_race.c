@@ -4,11 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ID_MUTATE = NPU_ID_OWN, ID_DEVIATIONS, ID_MAX, ID_NO_WITNESS };
+enum { ID_MUTATE = NPU_ID_OWN, ID_DEVIATIONS, ID_MAX, ID_NO_WITNESS, ID_WITH };
 
 static const cli_option options[] = {
     NPU_OPTIONS,
     {"mutate", ID_MUTATE, NULL, "judge every event and barrier over the kernel's set of shapes"},
+    {"with", ID_WITH, "LIST",
+     "put in missing events: M_V or pipe_barrier(V); what is left is not cured"},
     {"deviations", ID_DEVIATIONS, "D", "exhaustive: departures from eager (default 2)"},
     {"max-schedules", ID_MAX, "N", "exhaustive: at most so many per core (default 20000)"},
     {"no-witness", ID_NO_WITNESS, NULL, "do not search for differing values"},
@@ -37,7 +39,7 @@ enum { MAX_LAUNCHES = 32 };
 
 /* The launches of the mutation set: the default shape first. Returns their number or -1 - status.
  */
-static int mutation_launches(const race_state *s, rd_npu_call *calls, rd_npu_launch *launches) {
+static int mutation_launches(const race_state *s, rdn_call *calls, rd_npu_launch *launches) {
   int n = 0;
   io_file none = {0};
   for (int k = -1; n < MAX_LAUNCHES && (k < 0 || s->r.kernel->mutation_shapes[k]); k++) {
@@ -46,7 +48,7 @@ static int mutation_launches(const race_state *s, rd_npu_call *calls, rd_npu_lau
     int status = npu_prepare(&r, NULL, NULL, &none, &calls[n]);
     n++;
     if (status != CLI_OK) {
-      for (int i = 0; i < n; i++) rd_npu_call_free(&calls[i]);
+      for (int i = 0; i < n; i++) rdn_call_free(&calls[i]);
       return -1 - status;
     }
     launches[n - 1] = calls[n - 1].launch;
@@ -55,7 +57,7 @@ static int mutation_launches(const race_state *s, rd_npu_call *calls, rd_npu_lau
 }
 
 static int mutate(const race_state *s) {
-  rd_npu_call *calls = calloc(MAX_LAUNCHES, sizeof *calls);
+  rdn_call *calls = calloc(MAX_LAUNCHES, sizeof *calls);
   static rd_npu_launch launches[MAX_LAUNCHES];
   if (!calls) return cli_fail(command.name, CLI_SYSTEM, "out of memory");
   int n = mutation_launches(s, calls, launches);
@@ -73,7 +75,7 @@ static int mutate(const race_state *s) {
   if (text && s->r.json) putchar('\n');
   free(text);
   rd_npu_mutation_free(m);
-  for (int i = 0; i < n; i++) rd_npu_call_free(&calls[i]);
+  for (int i = 0; i < n; i++) rdn_call_free(&calls[i]);
   free(calls);
   int status = judged == RD_NPU_OK          ? CLI_OK
                : judged == RD_NPU_FINDING   ? CLI_FAILED
@@ -86,7 +88,8 @@ static int mutate(const race_state *s) {
 /* ---- race
  * ------------------------------------------------------------------------------------------ */
 
-static int race(const race_state *s, rd_npu_call *call) {
+static int race(void *state, rdn_call *call) {
+  const race_state *s = state;
   rd_npu_options o;
   npu_model_options(&s->r, &o);
   o.witnesses = !s->no_witness;
@@ -112,36 +115,26 @@ static int race(const race_state *s, rd_npu_call *call) {
   return cli_finish(command.name, status);
 }
 
+static int take_option(const cli_args *args, int id, void *state) {
+  race_state *s = state;
+  if (id == ID_MUTATE) s->mutate = true;
+  if (id == ID_WITH) s->r.with = args->value;
+  if (id == ID_NO_WITNESS) s->no_witness = true;
+  if (id == ID_DEVIATIONS) return cli_int(args, 1, UINT32_MAX, &s->deviations);
+  if (id == ID_MAX) return cli_int(args, 1, INT32_MAX, &s->max_schedules);
+  return 1;
+}
+
 int npu_race(int argc, char **argv) {
   static race_state s;
-  npu_request_init(&s.r, command.name);
   cli_args args;
-  cli_begin(&args, &command, argc, argv);
-  int id;
-  while ((id = cli_next(&args)) >= 0) {
-    int taken = npu_take_option(&args, id, &s.r);
-    if (taken == 0) return CLI_BAD;
-    if (id == ID_MUTATE) s.mutate = true;
-    if (id == ID_NO_WITNESS) s.no_witness = true;
-    if (id == ID_DEVIATIONS && !cli_int(&args, 1, UINT32_MAX, &s.deviations)) return CLI_BAD;
-    if (id == ID_MAX && !cli_int(&args, 1, INT32_MAX, &s.max_schedules)) return CLI_BAD;
-  }
-  if (id == CLI_HELP) return cli_finish(command.name, CLI_OK);
-  if (id == CLI_USAGE) return CLI_BAD;
-  s.r.json = args.json;
-  if (!npu_take_kernel(&s.r, args.operands[0])) return CLI_BAD;
-  const char *path = args.operand_count > 1 ? args.operands[1] : NULL;
-  if (s.mutate) {
-    if (path)
-      return cli_fail(command.name, CLI_BAD,
-                      "--mutate runs over the kernel's own shapes and takes no file");
-    return mutate(&s);
-  }
-  static rd_npu_call call;
-  io_file in = {0};
-  int status = npu_prepare(&s.r, path, NULL, &in, &call);
-  if (status == CLI_OK) status = race(&s, &call);
-  rd_npu_call_free(&call);
-  io_file_free(&in);
-  return status;
+  int status = npu_read(&s.r, &args, &command, argc, argv, take_option, &s);
+  if (status != CLI_GO) return status;
+  if (!s.mutate) return npu_on_call(&s.r, &args, NULL, race, &s);
+  if (s.r.with)
+    return cli_fail(command.name, CLI_BAD, "--with puts in what one run misses; not with --mutate");
+  if (args.operand_count > 1)
+    return cli_fail(command.name, CLI_BAD,
+                    "--mutate runs over the kernel's own shapes and takes no file");
+  return mutate(&s);
 }

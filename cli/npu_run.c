@@ -51,12 +51,12 @@ static const io_dtype *dtype_of(rd_npu_type t) {
   }
 }
 
-static int write_outputs(const run_state *s, const rd_npu_call *call) {
+static int write_outputs(const run_state *s, const rdn_call *call) {
   io_file file = {0};
   io_error err;
   io_status status = IO_OK;
   for (uint32_t i = 0; i < call->tensor_count && status == IO_OK; i++) {
-    const rd_npu_named *t = &call->tensor[i];
+    const rdn_named *t = &call->tensor[i];
     io_tensor *to;
     if (!t->output) continue;
     status = io_file_add(&file, t->name, dtype_of(t->type), (int32_t)t->rank, t->shape, &to, &err);
@@ -71,7 +71,7 @@ static int write_outputs(const run_state *s, const rd_npu_call *call) {
  * ---------------------------------------------------------------------------------- */
 
 typedef struct judged {
-  const rd_npu_limit *limit;
+  const rdn_limit *limit;
   double *expected;
   double nrmse, worst; /* worst: |x-r| over its limit */
   int64_t at, nonfinite;
@@ -79,13 +79,13 @@ typedef struct judged {
 } judged;
 enum { MAX_JUDGED = 8 };
 
-static int expectations(const run_state *s, const rd_npu_call *call, judged *j) {
+static int expectations(const run_state *s, const rdn_call *call, judged *j) {
   int n = 0;
-  for (const rd_npu_limit *l = s->r.kernel->limits; l && l->output && n < MAX_JUDGED; l++) {
-    const rd_npu_named *t = rd_npu_call_input(call, l->output);
+  for (const rdn_limit *l = s->r.kernel->limits; l && l->output && n < MAX_JUDGED; l++) {
+    const rdn_named *t = rdn_call_input(call, l->output);
     if (!t) continue;
-    j[n] = (judged){.limit = l,
-                    .expected = malloc(((size_t)rd_npu_named_count(t) + 1) * sizeof(double))};
+    j[n] =
+        (judged){.limit = l, .expected = malloc(((size_t)rdn_named_count(t) + 1) * sizeof(double))};
     if (!j[n].expected || s->r.kernel->oracle(call, l->output, j[n].expected) != RD_NPU_OK)
       return -1;
     n++;
@@ -93,14 +93,14 @@ static int expectations(const run_state *s, const rd_npu_call *call, judged *j) 
   return n;
 }
 
-static void compare(const rd_npu_call *call, judged *j) {
-  const rd_npu_named *t = rd_npu_call_input(call, j->limit->output);
+static void compare(const rdn_call *call, judged *j) {
+  const rdn_named *t = rdn_call_input(call, j->limit->output);
   double error = 0, power = 0;
-  int64_t count = rd_npu_named_count(t);
+  int64_t count = rdn_named_count(t);
   j->ok = true;
   j->at = -1;
   for (int64_t i = 0; i < count; i++) {
-    double x = rd_npu_named_value(t, i), r = j->expected[i];
+    double x = rdn_named_value(t, i), r = j->expected[i];
     if (!isfinite(x)) j->nonfinite++;
     if (isnan(x) && isnan(r)) continue;
     double d = x == r ? 0 : fabs(x - r), bound = j->limit->atol + j->limit->rtol * fabs(r);
@@ -149,7 +149,8 @@ static int report(const run_state *s, const rd_npu_report *rep, const judged *j,
   return cli_finish(command.name, status);
 }
 
-static int execute(const run_state *s, rd_npu_call *call) {
+static int execute(void *state, rdn_call *call) {
+  const run_state *s = state;
   judged j[MAX_JUDGED] = {{0}};
   int count = s->oracle ? expectations(s, call, j) : 0;
   if (s->plan && s->r.kernel->plan)
@@ -182,30 +183,18 @@ static int execute(const run_state *s, rd_npu_call *call) {
   return status;
 }
 
+static int take_option(const cli_args *args, int id, void *state) {
+  run_state *s = state;
+  if (id == 'o') s->out = args->value;
+  if (id == ID_UNCHECKED) s->unchecked = true;
+  if (id == ID_ORACLE) s->oracle = true;
+  if (id == ID_PLAN) s->plan = true;
+  return 1;
+}
+
 int npu_run(int argc, char **argv) {
   static run_state s;
-  npu_request_init(&s.r, command.name);
   cli_args args;
-  cli_begin(&args, &command, argc, argv);
-  int id;
-  while ((id = cli_next(&args)) >= 0) {
-    int taken = npu_take_option(&args, id, &s.r);
-    if (taken == 0) return CLI_BAD;
-    if (id == 'o') s.out = args.value;
-    if (id == ID_UNCHECKED) s.unchecked = true;
-    if (id == ID_ORACLE) s.oracle = true;
-    if (id == ID_PLAN) s.plan = true;
-  }
-  if (id == CLI_HELP) return cli_finish(command.name, CLI_OK);
-  if (id == CLI_USAGE) return CLI_BAD;
-  s.r.json = args.json;
-  if (!npu_take_kernel(&s.r, args.operands[0])) return CLI_BAD;
-  static rd_npu_call call;
-  io_file in = {0};
-  int status =
-      npu_prepare(&s.r, args.operand_count > 1 ? args.operands[1] : NULL, s.out, &in, &call);
-  if (status == CLI_OK) status = execute(&s, &call);
-  rd_npu_call_free(&call);
-  io_file_free(&in);
-  return status;
+  int status = npu_read(&s.r, &args, &command, argc, argv, take_option, &s);
+  return status == CLI_GO ? npu_on_call(&s.r, &args, s.out, execute, &s) : status;
 }

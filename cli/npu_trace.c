@@ -93,11 +93,18 @@ static int table(const npu_request *r, const rd_npu_trace_result *t, int status)
                                    pipes));
 }
 
-static int trace(const npu_request *r, rd_npu_call *call, const char *out, const char *log) {
+typedef struct trace_state {
+  npu_request r;
+  const char *out, *log;
+} trace_state;
+
+static int trace(void *state, rdn_call *call) {
+  const trace_state *own = state;
+  const npu_request *r = &own->r;
   static sink json_sink, log_sink; /* too large for a stack frame */
-  int status = open_sink(&json_sink, out);
+  int status = open_sink(&json_sink, own->out);
   if (status != CLI_OK) return status;
-  status = open_sink(&log_sink, log);
+  status = open_sink(&log_sink, own->log);
   if (status != CLI_OK) {
     (void)close_sink(&json_sink, true);
     return status;
@@ -129,31 +136,18 @@ static int check_log(const char *log, const char *in, const char *out) {
   return status == IO_OK ? CLI_OK : cli_fail(command.name, (int)status, "%s", err.text);
 }
 
+static int take_option(const cli_args *args, int id, void *state) {
+  trace_state *s = state;
+  if (id == 'o') s->out = args->value;
+  if (id == ID_LOG) s->log = args->value;
+  return 1;
+}
+
 int npu_trace(int argc, char **argv) {
-  npu_request r;
-  const char *out = NULL, *log = NULL;
-  npu_request_init(&r, command.name);
+  static trace_state s;
   cli_args args;
-  cli_begin(&args, &command, argc, argv);
-  int id;
-  while ((id = cli_next(&args)) >= 0) {
-    int taken = npu_take_option(&args, id, &r);
-    if (taken == 0) return CLI_BAD;
-    if (id == 'o') out = args.value;
-    if (id == ID_LOG) log = args.value;
-  }
-  if (id == CLI_HELP) return cli_finish(command.name, CLI_OK);
-  if (id == CLI_USAGE) return CLI_BAD;
-  r.json = args.json;
-  if (!npu_take_kernel(&r, args.operands[0])) return CLI_BAD;
-  static rd_npu_call call;
-  io_file in = {0};
-  const char *path = args.operand_count > 1 ? args.operands[1] : NULL;
-  int status = check_log(log, path, out);
-  if (status != CLI_OK) return status;
-  status = npu_prepare(&r, path, out, &in, &call);
-  if (status == CLI_OK) status = trace(&r, &call, out, log);
-  rd_npu_call_free(&call);
-  io_file_free(&in);
-  return status;
+  int status = npu_read(&s.r, &args, &command, argc, argv, take_option, &s);
+  if (status != CLI_GO) return status;
+  status = check_log(s.log, args.operand_count > 1 ? args.operands[1] : NULL, s.out);
+  return status == CLI_OK ? npu_on_call(&s.r, &args, s.out, trace, &s) : status;
 }

@@ -1,90 +1,137 @@
-/* The table of operators and their scalars. SPDX-License-Identifier: Apache-2.0 */
+/* The table of operators. SPDX-License-Identifier: Apache-2.0
+ *
+ * Names, their order and which may be left out are those of the signature (test/cli/signatures.py
+ * compares them with the Python package); defaults are what rd_OP_init sets.
+ */
 #include "cli/ops.h"
 
+#include <stddef.h>
 #include <string.h>
 
-#define R OP_REQUIRED
-#define O OP_OPTIONAL
-#define I OP_IN_PLACE
+#define AT(op, field) offsetof(rd_##op##_params, field)
+#define REQUIRED(op, name)                                                                         \
+  { #name, OP_REQUIRED, 0, 0, AT(op, name) }
+#define OPTIONAL(op, name)                                                                         \
+  { #name, OP_OPTIONAL, 0, 0, AT(op, name) }
+#define IN_PLACE(op, name)                                                                         \
+  { #name, OP_IN_PLACE, 0, 0, AT(op, name) }
+#define SCALAR(op, name, bit)                                                                      \
+  { #name, OP_SCALAR, OP_##bit, 0, AT(op, name) }
+#define DEFAULTED(op, name, bit)                                                                   \
+  { #name, OP_SCALAR, OP_##bit, 1, AT(op, name) }
+#define OUTPUT(op, name, like, places)                                                             \
+  { #name, like, places, AT(op, name) }
+#define CALLS(op) .init = op##_init, .run = op##_run
+
+#define OPERATOR(op)                                                                               \
+  static void op##_init(void *params) { rd_##op##_init(params); }                                  \
+  static rd_status op##_run(rd_context *ctx, const void *params) { return rd_##op(ctx, params); }
+OPERATOR(chunk_gated_delta_rule)
+OPERATOR(flash_kda)
+OPERATOR(flash_kda_metadata)
+OPERATOR(fused_recurrent_kda_replayssm)
+OPERATOR(commit_recurrent_kda_replayssm)
+OPERATOR(fused_recurrent_kda)
 
 static const op_desc table[OP_COUNT] = {
-    {OP_CHUNK_GATED_DELTA_RULE,
-     "chunk_gated_delta_rule",
-     {{"query", R},
-      {"key", R},
-      {"value", R},
-      {"beta", R},
-      {"state", R},
-      {"actual_seq_lengths", R},
-      {"g", O}},
-     {"out", "final_state"},
-     OP_SCALE_VALUE | OP_NUMERICS,
-     "B=1,Hk=16,Hv=32,T=512,K=128,V=128"},
-    {OP_FLASH_KDA,
-     "flash_kda",
-     {{"q", R},
-      {"k", R},
-      {"v", R},
-      {"g", R},
-      {"beta", R},
-      {"initial_state", R},
-      {"A_log", R},
-      {"dt_bias", R},
-      {"cu_seqlens", O},
-      {"metadata", O}},
-     {"out", "final_state"},
-     OP_SCALE | OP_LOWER_BOUND | OP_LAYOUT_QKV | OP_NUMERICS,
-     "B=1,Hk=4,Hv=8,T=256"},
-    {OP_FLASH_KDA_METADATA,
-     "flash_kda_metadata",
-     {{"q", R}, {"v", R}, {"initial_state", R}, {"cu_seqlens", O}},
-     {"metadata"},
-     OP_LAYOUT_QKV,
-     "B=1,Hk=4,Hv=8,T=256"},
-    {OP_FUSED_RECURRENT_KDA_REPLAYSSM,
-     "fused_recurrent_kda_replayssm",
-     {{"mixedqkv", R},
-      {"recurrent_state", R},
-      {"beta", R},
-      {"g", R},
-      {"A_log", R},
-      {"dt_bias", R},
-      {"replay_u", I},
-      {"replay_k", I},
-      {"replay_decay", I},
-      {"cu_seqlens", O}},
-     {"out", "replay_u", "replay_k", "replay_decay"},
-     OP_SCALE | OP_LOWER_BOUND | OP_LAYOUT_QKV | OP_BLOCK_NUM | OP_NUMERICS,
-     "B=2,N=8,T=8,C=10"},
-    {OP_COMMIT_RECURRENT_KDA_REPLAYSSM,
-     "commit_recurrent_kda_replayssm",
-     {{"recurrent_state", I},
-      {"replay_u", R},
-      {"replay_k", R},
-      {"replay_decay", R},
-      {"num_accepted_tokens", R}},
-     {"recurrent_state"},
-     OP_BLOCK_NUM,
-     "B=2,N=8,C=10"},
-    {OP_FUSED_RECURRENT_KDA,
-     "fused_recurrent_kda",
-     {{"mixedqkv", R},
-      {"state", I},
-      {"beta", R},
-      {"g", R},
-      {"A_log", R},
-      {"dt_bias", R},
-      {"cu_seqlens", O},
-      {"ssm_state_indices", O},
-      {"num_accepted_tokens", O}},
-     {"state", "out"},
-     OP_SCALE | OP_LOWER_BOUND | OP_LAYOUT_QKV,
-     "B=2,N=8,T=4,R=8"},
+    {.id = OP_CHUNK_GATED_DELTA_RULE,
+     .name = "chunk_gated_delta_rule",
+     .params = {REQUIRED(chunk_gated_delta_rule, query), REQUIRED(chunk_gated_delta_rule, key),
+                REQUIRED(chunk_gated_delta_rule, value), REQUIRED(chunk_gated_delta_rule, beta),
+                REQUIRED(chunk_gated_delta_rule, state),
+                REQUIRED(chunk_gated_delta_rule, actual_seq_lengths),
+                OPTIONAL(chunk_gated_delta_rule, g),
+                DEFAULTED(chunk_gated_delta_rule, scale_value, SCALE_VALUE)},
+     .outputs = {OUTPUT(chunk_gated_delta_rule, out, "value", OP_BY_TOKEN),
+                 OUTPUT(chunk_gated_delta_rule, final_state, "state", OP_BY_SEQUENCE)},
+     .numerics = AT(chunk_gated_delta_rule, numerics),
+     .shape_keys = "B=1,Hk=16,Hv=32,T=512,K=128,V=128",
+     CALLS(chunk_gated_delta_rule)},
+    {.id = OP_FLASH_KDA,
+     .name = "flash_kda",
+     .params = {REQUIRED(flash_kda, q),
+                REQUIRED(flash_kda, k),
+                REQUIRED(flash_kda, v),
+                REQUIRED(flash_kda, g),
+                REQUIRED(flash_kda, beta),
+                SCALAR(flash_kda, scale, SCALE),
+                REQUIRED(flash_kda, initial_state),
+                REQUIRED(flash_kda, A_log),
+                REQUIRED(flash_kda, dt_bias),
+                DEFAULTED(flash_kda, lower_bound, LOWER_BOUND),
+                DEFAULTED(flash_kda, layout_qkv, LAYOUT_QKV),
+                OPTIONAL(flash_kda, metadata),
+                {"cu_seqlens", OP_OWN, 0, 0, 0}},
+     .outputs = {OUTPUT(flash_kda, out, "v", OP_BY_TOKEN),
+                 OUTPUT(flash_kda, final_state, "initial_state", OP_BY_SEQUENCE)},
+     .has_scale = AT(flash_kda, has_scale),
+     .numerics = AT(flash_kda, numerics),
+     .shape_keys = "B=1,Hk=4,Hv=8,T=256",
+     CALLS(flash_kda)},
+    {.id = OP_FLASH_KDA_METADATA,
+     .name = "flash_kda_metadata",
+     .params = {REQUIRED(flash_kda_metadata, q), REQUIRED(flash_kda_metadata, v),
+                REQUIRED(flash_kda_metadata, initial_state),
+                SCALAR(flash_kda_metadata, layout_qkv, LAYOUT_QKV),
+                OPTIONAL(flash_kda_metadata, cu_seqlens)},
+     .outputs = {OUTPUT(flash_kda_metadata, metadata, NULL, OP_NO_PLACE)},
+     .shape_keys = "B=1,Hk=4,Hv=8,T=256",
+     CALLS(flash_kda_metadata)},
+    {.id = OP_FUSED_RECURRENT_KDA_REPLAYSSM,
+     .name = "fused_recurrent_kda_replayssm",
+     .params = {REQUIRED(fused_recurrent_kda_replayssm, mixedqkv),
+                REQUIRED(fused_recurrent_kda_replayssm, recurrent_state),
+                REQUIRED(fused_recurrent_kda_replayssm, beta),
+                REQUIRED(fused_recurrent_kda_replayssm, g),
+                SCALAR(fused_recurrent_kda_replayssm, scale, SCALE),
+                REQUIRED(fused_recurrent_kda_replayssm, A_log),
+                REQUIRED(fused_recurrent_kda_replayssm, dt_bias),
+                DEFAULTED(fused_recurrent_kda_replayssm, lower_bound, LOWER_BOUND),
+                DEFAULTED(fused_recurrent_kda_replayssm, layout_qkv, LAYOUT_QKV),
+                IN_PLACE(fused_recurrent_kda_replayssm, replay_u),
+                IN_PLACE(fused_recurrent_kda_replayssm, replay_k),
+                IN_PLACE(fused_recurrent_kda_replayssm, replay_decay),
+                OPTIONAL(fused_recurrent_kda_replayssm, cu_seqlens),
+                DEFAULTED(fused_recurrent_kda_replayssm, block_num, BLOCK_NUM)},
+     .outputs = {OUTPUT(fused_recurrent_kda_replayssm, out, "g", OP_BY_TOKEN),
+                 OUTPUT(fused_recurrent_kda_replayssm, replay_u, "replay_u", OP_BY_RECORD),
+                 OUTPUT(fused_recurrent_kda_replayssm, replay_k, "replay_k", OP_BY_RECORD),
+                 OUTPUT(fused_recurrent_kda_replayssm, replay_decay, "replay_decay", OP_BY_RECORD)},
+     .has_scale = AT(fused_recurrent_kda_replayssm, has_scale),
+     .numerics = AT(fused_recurrent_kda_replayssm, numerics),
+     .shape_keys = "B=2,N=8,T=8,C=10",
+     .shape_note = "C: longest + 2",
+     CALLS(fused_recurrent_kda_replayssm)},
+    {.id = OP_COMMIT_RECURRENT_KDA_REPLAYSSM,
+     .name = "commit_recurrent_kda_replayssm",
+     .params = {IN_PLACE(commit_recurrent_kda_replayssm, recurrent_state),
+                REQUIRED(commit_recurrent_kda_replayssm, replay_u),
+                REQUIRED(commit_recurrent_kda_replayssm, replay_k),
+                REQUIRED(commit_recurrent_kda_replayssm, replay_decay),
+                REQUIRED(commit_recurrent_kda_replayssm, num_accepted_tokens),
+                DEFAULTED(commit_recurrent_kda_replayssm, block_num, BLOCK_NUM)},
+     .outputs = {OUTPUT(commit_recurrent_kda_replayssm, recurrent_state, "recurrent_state",
+                        OP_BY_SEQUENCE)},
+     .shape_keys = "B=2,N=8,C=10",
+     CALLS(commit_recurrent_kda_replayssm)},
+    {.id = OP_FUSED_RECURRENT_KDA,
+     .name = "fused_recurrent_kda",
+     .params = {REQUIRED(fused_recurrent_kda, mixedqkv), IN_PLACE(fused_recurrent_kda, state),
+                REQUIRED(fused_recurrent_kda, beta), REQUIRED(fused_recurrent_kda, g),
+                SCALAR(fused_recurrent_kda, scale, SCALE), REQUIRED(fused_recurrent_kda, A_log),
+                REQUIRED(fused_recurrent_kda, dt_bias),
+                DEFAULTED(fused_recurrent_kda, lower_bound, LOWER_BOUND),
+                DEFAULTED(fused_recurrent_kda, layout_qkv, LAYOUT_QKV),
+                OPTIONAL(fused_recurrent_kda, cu_seqlens),
+                OPTIONAL(fused_recurrent_kda, ssm_state_indices),
+                OPTIONAL(fused_recurrent_kda, num_accepted_tokens)},
+     .outputs = {OUTPUT(fused_recurrent_kda, state, "state", OP_BY_SLOT),
+                 OUTPUT(fused_recurrent_kda, out, "g", OP_BY_TOKEN)},
+     .has_scale = AT(fused_recurrent_kda, has_scale),
+     .shape_keys = "B=2,N=8,T=4,R=8",
+     .shape_note = "R: number of tokens",
+     CALLS(fused_recurrent_kda)},
 };
-
-#undef R
-#undef O
-#undef I
 
 const op_desc *op_by_id(op_id id) { return &table[id]; }
 
@@ -95,92 +142,37 @@ const op_desc *op_find(const char *name) {
   return NULL;
 }
 
+const op_param *op_param_find(const op_desc *op, const char *name) {
+  for (const op_param *p = op->params; p->name != NULL; p++) {
+    if (strcmp(p->name, name) == 0) return p;
+  }
+  return NULL;
+}
+
+int op_takes(const op_desc *op, const char *tensor) {
+  const op_param *p = op_param_find(op, tensor);
+  return p != NULL && p->role != OP_SCALAR;
+}
+
 const char *op_names(void) {
-  return "chunk_gated_delta_rule, flash_kda, flash_kda_metadata, "
-         "fused_recurrent_kda_replayssm, commit_recurrent_kda_replayssm, fused_recurrent_kda";
+  static char text[OP_COUNT * 40];
+  size_t n = 0;
+  for (int i = 0; i < OP_COUNT; i++)
+    n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", i > 0 ? ", " : "", table[i].name);
+  return text;
 }
 
-/* ---------------------------------------------------------------- scalars --------------------- */
-
-static int word_option(const cli_args *args, int bit, op_scalars *s) {
-  if (bit == OP_LAYOUT_QKV) {
-    s->layout_qkv = rd_layout_qkv_parse(args->value);
-    if (s->layout_qkv != 0) return 1;
-    cli_fail(args->command->name, 0, "--layout-qkv: expected BSND, BNSD or TND, got '%s'",
-             args->value);
-    return 0;
-  }
-  if (strcmp(args->value, "exact") == 0) {
-    s->numerics = RD_EXACT;
-  } else if (strcmp(args->value, "fast") == 0) {
-    s->numerics = RD_FAST;
-  } else {
-    cli_fail(args->command->name, 0, "--numerics: expected exact or fast, got '%s'", args->value);
-    return 0;
-  }
-  return 1;
-}
-
-int op_scalar_option(const cli_args *args, int id, op_scalars *s) {
-  int bit = id - OP_ID_BASE;
-  int64_t block_num = 0;
-  int good;
-  switch (bit) {
-  case OP_SCALE:
-    good = cli_double(args, &s->scale);
-    break;
-  case OP_SCALE_VALUE:
-    good = cli_double(args, &s->scale_value);
-    break;
-  case OP_LOWER_BOUND:
-    good = cli_double(args, &s->lower_bound);
-    break;
-  case OP_BLOCK_NUM:
-    /* 0 is how the C interface spells None; a user who types it wants a block count. */
-    good = cli_int(args, 1, INT32_MAX, &block_num);
-    s->block_num = (int32_t)block_num;
-    break;
-  case OP_LAYOUT_QKV:
-  case OP_NUMERICS:
-    good = word_option(args, bit, s);
-    break;
-  default:
-    return 0;
-  }
-  s->given |= (unsigned)bit;
-  return good ? 1 : -1;
-}
-
-int op_scalars_fit(const char *command, const op_desc *op, const op_scalars *s) {
-  static const struct {
-    unsigned bit;
-    const char *option;
-  } names[] = {{OP_SCALE, "scale"},
-               {OP_SCALE_VALUE, "scale-value"},
-               {OP_LOWER_BOUND, "lower-bound"},
-               {OP_LAYOUT_QKV, "layout-qkv"},
-               {OP_BLOCK_NUM, "block-num"}};
-  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-    if ((s->given & names[i].bit) != 0 && (op->scalars & names[i].bit) == 0) {
-      cli_fail(command, 0, "--%s: %s has no such parameter", names[i].option, op->name);
-      return 0;
-    }
-  }
-  if ((s->given & OP_NUMERICS) != 0 && s->numerics == RD_FAST && (op->scalars & OP_NUMERICS) == 0) {
-    cli_fail(command, 0, "--numerics: %s has the exact form only", op->name);
-    return 0;
-  }
-  return 1;
-}
+/* A file may be a whole model. */
+enum { MAX_WARNINGS = 10 };
 
 void op_warn_unknown(const char *command, const op_desc *op, const io_file *in) {
+  size_t unknown = 0;
   for (size_t i = 0; i < in->count; i++) {
-    int known = 0;
-    for (const op_tensor *t = op->tensors; t->name != NULL; t++) {
-      known |= strcmp(in->tensors[i].name, t->name) == 0;
-    }
-    if (!known) {
+    if (op_takes(op, in->tensors[i].name)) continue;
+    if (++unknown <= MAX_WARNINGS)
       cli_warn(command, "%s has no tensor '%.200s'; ignored", op->name, in->tensors[i].name);
-    }
   }
+  if (unknown > MAX_WARNINGS)
+    cli_warn(command, "%zu more tensors that %s does not have; ignored", unknown - MAX_WARNINGS,
+             op->name);
 }

@@ -17,39 +17,66 @@ typedef enum op_id {
   OP_COUNT
 } op_id;
 
-/* Scalars, a bit set; also the id of the option. */
-enum {
-  OP_SCALE = 1,
-  OP_SCALE_VALUE = 2,
-  OP_LOWER_BOUND = 4,
-  OP_LAYOUT_QKV = 8,
-  OP_BLOCK_NUM = 16,
-  OP_NUMERICS = 32
-};
+enum { OP_MAX_PARAMS = 16, OP_MAX_OUTPUTS = 4 };
 
-enum { OP_MAX_TENSORS = 12, OP_MAX_OUTPUTS = 4 };
+/* What a parameter is. OP_OWN: a tensor of the tool's that the signature lacks. */
+typedef enum op_role { OP_REQUIRED = 1, OP_OPTIONAL, OP_IN_PLACE, OP_OWN, OP_SCALAR } op_role;
 
-typedef enum op_role { OP_REQUIRED = 1, OP_OPTIONAL, OP_IN_PLACE } op_role;
-
-typedef struct op_tensor {
+typedef struct op_param {
   const char *name;
   op_role role;
-} op_tensor;
+  unsigned scalar; /* OP_SCALE ...; 0: a tensor           */
+  int has_default; /* of a scalar: may be left out        */
+  size_t at;       /* offset in the parameter struct      */
+} op_param;
+
+/* How the dimensions of an output name sequence and head. */
+typedef enum op_places {
+  OP_BY_SEQUENCE = 1, /* [B, heads, ...]                                        */
+  OP_BY_SLOT,         /* the same, a pool                                       */
+  OP_BY_RECORD,       /* [B, C, heads, ...]                                     */
+  OP_BY_TOKEN,        /* as layout_qkv says, BNSD for an operator without one   */
+  OP_NO_PLACE         /* not about sequences; the library is asked for its size */
+} op_places;
+
+typedef struct op_output {
+  const char *name;
+  const char *like; /* the input of the same shape and type; NULL: see OP_NO_PLACE */
+  op_places places;
+  size_t at;
+} op_output;
 
 typedef struct op_desc {
   op_id id;
   const char *name;
-  op_tensor tensors[OP_MAX_TENSORS];   /* in the order of the signature; ends with a NULL name */
-  const char *outputs[OP_MAX_OUTPUTS]; /* what is written to OUT; ends with NULL               */
-  unsigned scalars;
-  const char *shape_keys; /* of gen: "B=1,Hk=16,..." with the defaults */
+  op_param params[OP_MAX_PARAMS];    /* in the order of the signature; ends with a NULL name */
+  op_output outputs[OP_MAX_OUTPUTS]; /* what is written to OUT; ends with a NULL name        */
+  size_t has_scale, numerics;        /* fields beside the signature; 0: none                 */
+  const char *shape_keys;            /* of gen: "B=1,Hk=16,..." with the defaults            */
+  const char *shape_note;            /* for its help; may be NULL                            */
+  void (*init)(void *params);
+  rd_status (*run)(rd_context *ctx, const void *params);
 } op_desc;
 
 const op_desc *op_find(const char *name); /* NULL when unknown */
 const op_desc *op_by_id(op_id id);
 
-/* "OP is one of ..." for help texts and errors. */
+/* Is it one of the operator's tensors? */
+int op_takes(const op_desc *op, const char *tensor);
+
+/* The parameter of that name; NULL when the operator has none. */
+const op_param *op_param_find(const op_desc *op, const char *name);
+
+/* "a, b, c" for errors. */
 const char *op_names(void);
+
+/* Help: `intro`, then a line per operator: its signature, or the dimensions gen gives it. Returns
+ * `text`. */
+char *op_help_signatures(char *text, size_t size, const char *intro);
+char *op_help_shapes(char *text, size_t size, const char *intro, const char *outro);
+
+/* The whole table, for other programs. */
+json_t *op_table_json(void);
 
 /* ---- scalars ------------------------------------------------------------------------------------
  */
@@ -62,18 +89,22 @@ typedef struct op_scalars {
   rd_numerics numerics;
 } op_scalars;
 
-/* The options of a scalar, to be put into a command's table; ids are OP_ID_BASE + the bit. */
+/* The names of layout_qkv. */
+extern const char *const op_layouts[3];
+
+/* Scalars as options of a command: bit, name, argument, help. Ids are OP_ID_BASE + the bit. */
 enum { OP_ID_BASE = 2000 };
-#define OP_SCALAR_OPTIONS                                                                          \
-  {"scale", OP_ID_BASE + OP_SCALE, "X", "scale; omitted: None, that is 128^-1/2"},                 \
-      {"scale-value", OP_ID_BASE + OP_SCALE_VALUE, "X", "scale_value (default 1.0)"},              \
-      {"lower-bound", OP_ID_BASE + OP_LOWER_BOUND, "X", "lower_bound, in [-5, 0] (default -5.0)"}, \
-      {"layout-qkv", OP_ID_BASE + OP_LAYOUT_QKV, "L",                                              \
-       "layout_qkv: BSND, BNSD or TND (default: the operator's)"},                                 \
-      {"block-num", OP_ID_BASE + OP_BLOCK_NUM, "N", "block_num: 8, 24, 28 or 32 (default None)"},  \
-  {                                                                                                \
-    "numerics", OP_ID_BASE + OP_NUMERICS, "M", "exact or fast (default exact)"                     \
-  }
+#define OP_SCALAR_LIST(X)                                                                          \
+  X(SCALE, 1, "scale", "X", "scale; omitted: None, that is 128^-1/2")                              \
+  X(SCALE_VALUE, 2, "scale-value", "X", "scale_value (default 1.0)")                               \
+  X(LOWER_BOUND, 4, "lower-bound", "X", "lower_bound, in [-5, 0] (default -5.0)")                  \
+  X(LAYOUT_QKV, 8, "layout-qkv", "L", "layout_qkv: BSND, BNSD or TND (default: the operator's)")   \
+  X(BLOCK_NUM, 16, "block-num", "N", "block_num: 8, 24, 28 or 32 (default None)")                  \
+  X(NUMERICS, 32, "numerics", "M", "exact or fast (default exact)")
+#define OP_SCALAR_BIT(id, bit, name, argument, help)    OP_##id = (bit),
+#define OP_SCALAR_OPTION(id, bit, name, argument, help) {name, OP_ID_BASE + (bit), argument, help},
+enum { OP_SCALAR_LIST(OP_SCALAR_BIT) };
+#define OP_SCALAR_OPTIONS OP_SCALAR_LIST(OP_SCALAR_OPTION)
 
 /* Takes an option id; returns 1 when it was a scalar and good, 0 when it was none, -1 after a
  * message. */
@@ -110,10 +141,13 @@ io_status op_bind(op_call *call, const op_desc *op, const op_scalars *scalars, c
                   rd_context *ctx, io_error *err);
 void op_release(op_call *call);
 
+/* The field of a parameter in the bound call; NULL when the operator has none. */
+const void *op_field(const op_call *call, const char *name);
+
 /* Runs it once from fresh outputs. On failure rd_last_error(ctx) says why. */
 rd_status op_run(op_call *call, rd_context *ctx);
 
-/* Names every tensor of `in` the operator does not know on stderr. */
+/* Names the tensors of `in` the operator does not know on stderr: the first few, and how many more. */
 void op_warn_unknown(const char *command, const op_desc *op, const io_file *in);
 
 /* The double oracle's outputs in the order of op->outputs, each dense; entries of non-floating

@@ -4,12 +4,13 @@
 #include "ref/ref.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 int op_oracle(const op_call *call, double *expected[OP_MAX_OUTPUTS]) {
   for (int i = 0; i < OP_MAX_OUTPUTS; i++) expected[i] = NULL;
   if (call->op->id == OP_FLASH_KDA_METADATA) return 0;
-  for (int i = 0; i < OP_MAX_OUTPUTS && call->op->outputs[i] != NULL; i++) {
-    const io_tensor *t = io_file_find(&call->out, call->op->outputs[i]);
+  for (int i = 0; i < OP_MAX_OUTPUTS && call->op->outputs[i].name != NULL; i++) {
+    const io_tensor *t = io_file_find(&call->out, call->op->outputs[i].name);
     int64_t n = io_tensor_elements(t);
     expected[i] = malloc(((size_t)n + 1) * sizeof *expected[i]);
     if (expected[i] == NULL) return -1;
@@ -58,44 +59,23 @@ typedef struct place {
 } place;
 
 static rd_layout_qkv layout_of(const op_call *call) {
-  switch (call->op->id) {
-  case OP_FLASH_KDA:
-    return call->p.flash.layout_qkv;
-  case OP_FUSED_RECURRENT_KDA_REPLAYSSM:
-    return call->p.verify.layout_qkv;
-  case OP_FUSED_RECURRENT_KDA:
-    return call->p.decode.layout_qkv;
-  default:
-    return RD_BNSD; /* chunk_gated_delta_rule, and states */
-  }
-}
-
-static const rd_tensor *cu_of(const op_call *call) {
-  switch (call->op->id) {
-  case OP_FLASH_KDA:
-    return &call->cu_seqlens;
-  case OP_FUSED_RECURRENT_KDA_REPLAYSSM:
-    return &call->p.verify.cu_seqlens;
-  case OP_FUSED_RECURRENT_KDA:
-    return &call->p.decode.cu_seqlens;
-  default:
-    return NULL;
-  }
+  int32_t layout = RD_BNSD; /* of an operator without the parameter */
+  const void *field = op_field(call, "layout_qkv");
+  if (field != NULL) memcpy(&layout, field, sizeof layout);
+  return (rd_layout_qkv)layout;
 }
 
 static place place_of(const op_call *call, int index) {
-  const char *name = call->op->outputs[index];
-  place p = {io_file_find(&call->out, name), 0, 1, NULL};
-  if (name[0] == 'r' && name[2] == 'p') { /* replay_*: [B,C,N,.] */
-    p.head = 2;
-  } else if (name[0] == 'o') {
-    rd_layout_qkv layout = layout_of(call);
-    if (layout == RD_BSND) p.head = 2;
-    if (layout == RD_TND) {
-      p.batch = -1;
-      p.cu = cu_of(call);
-      if (p.cu != NULL && p.cu->dtype == RD_ABSENT) p.cu = NULL; /* one sequence */
-    }
+  const op_output *output = &call->op->outputs[index];
+  place p = {io_file_find(&call->out, output->name), 0, 1, NULL};
+  if (output->places == OP_BY_RECORD) p.head = 2;
+  if (output->places != OP_BY_TOKEN) return p;
+  rd_layout_qkv layout = layout_of(call);
+  if (layout == RD_BSND) p.head = 2;
+  if (layout == RD_TND) {
+    p.batch = -1;
+    p.cu = op_field(call, "cu_seqlens");
+    if (p.cu != NULL && p.cu->dtype == RD_ABSENT) p.cu = NULL; /* one sequence */
   }
   return p;
 }
@@ -110,7 +90,7 @@ static int64_t sequences(const place *p) {
 }
 
 int64_t op_groups(const op_call *call, int index) {
-  if (call->op->id == OP_FLASH_KDA_METADATA) return 0;
+  if (call->op->outputs[index].places == OP_NO_PLACE) return 0;
   place p = place_of(call, index);
   return sequences(&p) * p.tensor->shape[p.head];
 }
@@ -134,7 +114,7 @@ int64_t op_group_of(const op_call *call, int index, int64_t element) {
 void op_group_text(const op_call *call, int index, int64_t group, char *text, size_t size) {
   place p = place_of(call, index);
   int64_t heads = p.tensor->shape[p.head];
-  int pool = call->op->id == OP_FUSED_RECURRENT_KDA && p.tensor->name[0] == 's';
+  int pool = call->op->outputs[index].places == OP_BY_SLOT;
   snprintf(text, size, "%s %lld, head %lld", pool ? "slot" : "sequence", (long long)(group / heads),
            (long long)(group % heads));
 }

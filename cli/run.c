@@ -7,26 +7,22 @@
 
 enum { ID_SET = 1, ID_ISA, ID_THREADS };
 
-static const cli_option options[] = {
+static const cli_option option_table[] = {
     {"out", 'o', "OUT", "file to write (also -o OUT)"},
-    OP_SCALAR_OPTIONS,
-    LOAD_SET_OPTION(ID_SET),
+    OP_SCALAR_OPTIONS LOAD_SET_OPTION(ID_SET),
     {"isa", ID_ISA, "A", "scalar, scalar_fma, avx2, avx512 or neon"},
     {"threads", ID_THREADS, "N", "threads (default: the usable CPUs)"},
     {0}};
 
+static char summary[2048];
 static const cli_command command = {
-    "run",
-    "OP IN.safetensors -o OUT.safetensors",
+    "run", "OP IN.safetensors -o OUT.safetensors", summary, option_table, 2, 2};
+
+static const char intro[] =
     "Runs the named operator on the tensors of a file and writes what it returns and\n"
     "what it updates in place. Tensors carry the operator's parameter names; those\n"
     "it does not know are ignored with a warning. OUT appears whole or not at all.\n"
-    "OP is one of chunk_gated_delta_rule, flash_kda, flash_kda_metadata,\n"
-    "fused_recurrent_kda_replayssm, commit_recurrent_kda_replayssm,\n"
-    "fused_recurrent_kda.",
-    options,
-    2,
-    2};
+    "OP is one of these ([may be missing]), and writes what stands after the arrow:";
 
 typedef struct run_options {
   const char *out;
@@ -38,7 +34,8 @@ typedef struct run_options {
 } run_options;
 
 /* 1 good, 0 after a message. */
-static int take_option(const cli_args *args, int id, run_options *o) {
+static int take_option(const cli_args *args, int id, void *options) {
+  run_options *o = options;
   switch (id) {
   case 'o':
     o->out = args->value;
@@ -69,8 +66,8 @@ static int report(const run_options *o, const op_call *call, const rd_context *c
                   double seconds) {
   json_t *tensors = json_array();
   if (!o->json) printf("%s -> %s\n", call->op->name, o->out);
-  for (int i = 0; i < OP_MAX_OUTPUTS && call->op->outputs[i] != NULL; i++) {
-    const io_tensor *t = io_file_find(&call->out, call->op->outputs[i]);
+  for (int i = 0; i < OP_MAX_OUTPUTS && call->op->outputs[i].name != NULL; i++) {
+    const io_tensor *t = io_file_find(&call->out, call->op->outputs[i].name);
     int64_t nan, inf;
     char text[128];
     count_nonfinite(t, &nan, &inf);
@@ -120,13 +117,9 @@ static int execute(const run_options *o, const op_desc *op, const io_file *in, r
 int cmd_run(int argc, char **argv) {
   run_options o = {0};
   cli_args args;
-  cli_begin(&args, &command, argc, argv);
-  int id;
-  while ((id = cli_next(&args)) >= 0) {
-    if (!take_option(&args, id, &o)) return CLI_BAD;
-  }
-  if (id == CLI_HELP) return cli_finish(command.name, CLI_OK);
-  if (id == CLI_USAGE) return CLI_BAD;
+  op_help_signatures(summary, sizeof summary, intro);
+  int result = cli_read(&args, &command, argc, argv, take_option, &o);
+  if (result != CLI_GO) return result;
   o.json = args.json;
   const op_desc *op = load_operator(command.name, args.operands[0]);
   if (op == NULL || !op_scalars_fit(command.name, op, &o.scalars)) return CLI_BAD;
@@ -134,7 +127,7 @@ int cmd_run(int argc, char **argv) {
     return cli_fail(command.name, CLI_BAD, "missing -o OUT; see redelta run --help");
 
   io_file in = {0};
-  int result = load_inputs(command.name, args.operands[1], &o.sets, o.out, &in);
+  result = load_inputs(command.name, args.operands[1], &o.sets, o.out, &in);
   if (result != CLI_OK) return result;
   op_warn_unknown(command.name, op, &in);
   rd_context *ctx = NULL;

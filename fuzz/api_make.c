@@ -34,7 +34,7 @@ rd_tensor arena_tensor(arena *a, rd_dtype dtype, int32_t rank, const int64_t *sh
   return rd_tensor_contiguous(arena_take(a, (size_t)n * rd_dtype_size(dtype)), dtype, rank, shape);
 }
 
-static rd_dtype float_type(feed *f) { return (rd_dtype)(1 + feed_below(f, 3)); }
+static int32_t float_type(feed *f) { return (rd_dtype)(1 + feed_below(f, 3)); }
 
 void make_problem(feed *f, rd_problem *p) {
   static const int64_t sizes[] = {1, 2, 15, 16, 17, 31, 32, 33, 48, 64};
@@ -61,7 +61,7 @@ void make_problem(feed *f, rd_problem *p) {
   p->record_dtype = (rd_dtype)(1 + feed_below(f, 2));
   p->decay_dtype = (rd_dtype)(1 + feed_below(f, 2));
   p->lower_bound = -(double)feed_below(f, 6);
-  p->scale_default = (int32_t)feed_below(f, 2);
+  p->has_scale = 1 - (int32_t)feed_below(f, 2);
   p->scale = 0.25 * feed_below(f, 16);
   if (!feed_rarely(f)) return;
   switch (feed_below(f, 6)) {
@@ -75,7 +75,7 @@ void make_problem(feed *f, rd_problem *p) {
     p->lower_bound = 1;
     break;
   case 3:
-    p->scale_default = 0, p->scale = NAN;
+    p->has_scale = 1, p->scale = NAN;
     break;
   case 4:
     p->state_dtype = RD_I32;
@@ -168,7 +168,7 @@ void make_pool(feed *f, arena *a, const rd_problem *p, rd_tensor *pool) {
 }
 
 void make_slots(feed *f, arena *a, const rd_tensor *pool, int64_t batch, rd_slots *slots) {
-  *slots = (rd_slots){.pool = *pool};
+  *slots = (rd_slots){.struct_size = sizeof(rd_slots), .pool = *pool};
   if (feed_below(f, 2)) return;
   slots->slots = arena_tensor(a, RD_I32, 1, &batch);
   int32_t *to = slots->slots.data, first = (int32_t)feed_below(f, SLOTS);

@@ -1,4 +1,4 @@
-/* Every fuzz target is one function of libFuzzer's shape; replay.c runs it without clang. */
+/* Every fuzz target is one function of libFuzzer's shape; standalone.c runs it without clang. */
 #ifndef RD_FUZZ_FUZZ_H
 #define RD_FUZZ_FUZZ_H
 

@@ -61,7 +61,7 @@ static void do_prefill(world *w) {
   int64_t T = tokens(w);
   rd_sequences seq;
   rd_activations act;
-  rd_slots initial = {0}, final = {0};
+  rd_slots initial = {.struct_size = sizeof(rd_slots)}, final = initial;
   make_sequences(&w->f, &w->a, &w->p, T, &seq);
   make_activations(&w->f, &w->a, &w->p, &seq, T, &act);
   if (feed_below(&w->f, 4)) make_slots(&w->f, &w->a, &w->pool, seq.batch, &initial);
@@ -77,7 +77,7 @@ static void do_prefill(world *w) {
   rd_slots before = initial, after = final;
   if (before.pool.dtype != RD_ABSENT) before.pool = copy;
   if (after.pool.dtype != RD_ABSENT) after.pool = copy;
-  rd_status status = rd_prefill(w->ctx, w->plan, &seq, &act, &initial, &final);
+  rd_status status = rd_prefill(w->ctx, w->plan, &seq, &act, &initial, &final, NULL);
   if (status == RD_OK) {
     FUZZ_MUST(rdr_prefill(MODE, &w->p, &seq, &act, &before, &after, &res) == 0);
     expect_states(pool, &w->p, &final.pool, &final, seq.batch, res.state);
@@ -89,7 +89,7 @@ static void do_decode(world *w) {
   int64_t T = 1 + feed_below(&w->f, 3);
   rd_sequences seq;
   rd_activations act;
-  rd_slots state, write = {0};
+  rd_slots state, write = {.struct_size = sizeof(rd_slots)};
   make_sequences(&w->f, &w->a, &w->p, T, &seq);
   make_activations(&w->f, &w->a, &w->p, &seq, T, &act);
   make_slots(&w->f, &w->a, &w->pool, seq.batch, &state);

@@ -25,8 +25,9 @@ io_status io_errno_status(int error);
 io_status io_checked_bytes(const char *what, const io_dtype *dtype, int32_t rank,
                            const int64_t *shape, uint64_t *bytes, io_error *err);
 
-/* io_file_add for a name known to be new: no search, so a header of many names stays linear. */
+/* io_file_add for a name known to be new: no search, so a header of many names stays linear. `bytes`
+ * is the size of an unknown type (dtype->size 0, copied), for others the shape gives it. */
 io_status io_file_append(io_file *file, const char *name, const io_dtype *dtype, int32_t rank,
-                         const int64_t *shape, io_tensor **out, io_error *err);
+                         const int64_t *shape, uint64_t bytes, io_tensor **out, io_error *err);
 
 #endif

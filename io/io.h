@@ -34,7 +34,9 @@ io_status io_fail(io_error *err, io_status status, const char *format, ...)
 
 enum { IO_MAX_RANK = 32, IO_ALIGN = 64 };
 
-/* Element types a file may hold. `rd` is RD_ABSENT for those that no operator takes. */
+/* Element types a file may hold. `rd` is RD_ABSENT for those that no operator takes. A file may also
+ * name types that are not known here, as new ones keep coming: then `size` is 0, the data are bytes
+ * without elements, and only an operator that is given the tensor refuses it. */
 typedef struct io_dtype {
   const char *name; /* safetensors spelling: "F32", "BF16", ... */
   size_t size;
@@ -43,8 +45,9 @@ typedef struct io_dtype {
 
 const io_dtype *io_dtype_by_name(const char *name); /* NULL when unknown */
 const io_dtype *io_dtype_of(rd_dtype dtype);        /* NULL for RD_ABSENT */
+int io_same_dtype(const io_dtype *a, const io_dtype *b);
 
-/* Owns its name and its data (IO_ALIGN-aligned, never NULL, also when empty). */
+/* Owns its name, its data (IO_ALIGN-aligned, never NULL, also when empty) and an unknown dtype. */
 typedef struct io_tensor {
   char *name;
   const io_dtype *dtype;
@@ -61,15 +64,26 @@ typedef struct io_file {
 } io_file;
 
 void io_file_free(io_file *file);
+/* By name; looks at every tensor. For as many searches as tensors there is an index. */
 io_tensor *io_file_find(const io_file *file, const char *name);
 
-/* Adds a zeroed tensor, or replaces the one of that name. IO_BAD on rank, negative extent or a size
- * that overflows. *out (may be NULL) stays valid until the next add or remove. */
+/* The tensors of a file sorted by name: n log n to make, log n to search, whatever the names. Holds
+ * until the file changes. IO_SYSTEM when memory is short. */
+typedef struct io_index {
+  io_tensor **sorted;
+  size_t count;
+} io_index;
+io_status io_index_make(const io_file *file, io_index *index, io_error *err);
+io_tensor *io_index_find(const io_index *index, const char *name);
+void io_index_free(io_index *index);
+
+/* Adds a zeroed tensor, or replaces the one of that name. IO_BAD on rank, negative extent, a size that
+ * overflows or an unknown type. *out (may be NULL) stays valid until the next add or remove. */
 io_status io_file_add(io_file *file, const char *name, const io_dtype *dtype, int32_t rank,
                       const int64_t *shape, io_tensor **out, io_error *err);
 void io_file_remove(io_file *file, const char *name);
 
-/* Elements of a tensor; its view for the library. The view is absent for a NULL tensor; rank above
+/* Elements of a tensor (of an unknown type: bytes); its view for the library. The view is absent for a NULL tensor; rank above
  * RD_MAX_RANK and element types without an rd_dtype give IO_BAD naming the tensor. A 0-dimensional
  * tensor has no view either. */
 int64_t io_tensor_elements(const io_tensor *tensor);
@@ -81,7 +95,7 @@ int io_tensor_number(const io_tensor *tensor, int64_t index, double *value);
 /* "F16 [1, 16, 512, 128]" */
 void io_tensor_describe(const io_tensor *tensor, char *text, size_t size);
 
-/* Coordinate of element `index`, "[0, 3, 17]". */
+/* Coordinate of element `index`, "[0, 3, 17]"; of an unknown type "byte 17". */
 void io_tensor_coordinate(const io_tensor *tensor, int64_t index, char *text, size_t size);
 
 /* ---- safetensors --------------------------------------------------------------------------------
@@ -92,9 +106,9 @@ void io_tensor_coordinate(const io_tensor *tensor, int64_t index, char *text, si
 
 /* Reads a whole file into `file` (which must be empty). Checked: length of the header against limit
  * and file size; first byte '{'; JSON without duplicate keys, nothing after it but blanks; members
- * dtype, shape, data_offsets and no other; known dtype; extents >= 0; offsets ordered and inside;
- * product of the shape times the element size equal to the byte range, without overflow; ranges
- * neither overlapping nor leaving a hole; the last one ending where the file ends; __metadata__ an
+ * dtype, shape, data_offsets and no other; extents >= 0; offsets ordered and inside;
+ * product of the shape times the element size equal to the byte range, without overflow (of a dtype
+ * that is not known here, the size is whatever the range says); ranges neither overlapping nor leaving a hole; the last one ending where the file ends; __metadata__ an
  * object of strings. On failure `file` is left empty. */
 io_status io_safetensors_read(const char *path, io_file *file, io_error *err);
 io_status io_safetensors_parse(const void *bytes, size_t size, io_file *file, io_error *err);

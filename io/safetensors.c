@@ -11,8 +11,9 @@
 
 /* One tensor of the header before its data is read. */
 typedef struct entry {
-  const char *name; /* in the JSON value */
-  const io_dtype *dtype;
+  const char *name;      /* in the JSON value */
+  const io_dtype *dtype; /* NULL: unknown */
+  io_dtype unknown;      /* then this, its name in the JSON value */
   int32_t rank;
   int64_t shape[IO_MAX_RANK];
   uint64_t begin, end;
@@ -74,6 +75,10 @@ static io_status read_offsets(json_t *offsets, entry *e, uint64_t data_size, io_
   return IO_OK;
 }
 
+static const io_dtype *dtype_of(const entry *e) {
+  return e->dtype != NULL ? e->dtype : &e->unknown;
+}
+
 static io_status read_entry(const char *name, json_t *value, uint64_t data_size, entry *e,
                             io_error *err) {
   *e = (entry){.name = name};
@@ -90,17 +95,15 @@ static io_status read_entry(const char *name, json_t *value, uint64_t data_size,
   if (dtype == NULL)
     return io_fail(err, IO_BAD, "tensor '%.80s': dtype is missing or not a string", name);
   e->dtype = io_dtype_by_name(dtype);
-  if (e->dtype == NULL) {
-    return io_fail(err, IO_BAD, "tensor '%.80s': unknown dtype '%.40s'", name, dtype);
-  }
+  if (e->dtype == NULL) e->unknown = (io_dtype){.name = dtype};
   io_status status = read_shape(json_object_get(value, "shape"), e, err);
   if (status == IO_OK)
     status = read_offsets(json_object_get(value, "data_offsets"), e, data_size, err);
   if (status != IO_OK) return status;
   uint64_t bytes = 0;
-  status = io_checked_bytes(name, e->dtype, e->rank, e->shape, &bytes, err);
+  status = io_checked_bytes(name, dtype_of(e), e->rank, e->shape, &bytes, err);
   if (status != IO_OK) return status;
-  if (bytes != e->end - e->begin) {
+  if (e->dtype != NULL && bytes != e->end - e->begin) {
     return io_fail(err, IO_BAD,
                    "tensor '%.80s': shape and dtype need %llu bytes, data_offsets give %llu", name,
                    (unsigned long long)bytes, (unsigned long long)(e->end - e->begin));
@@ -159,7 +162,8 @@ static io_status read_data(const io_source *source, uint64_t data_at, const entr
   for (size_t i = 0; i < count; i++) {
     const entry *e = &entries[i];
     io_tensor *tensor = NULL;
-    io_status status = io_file_append(file, e->name, e->dtype, e->rank, e->shape, &tensor, err);
+    io_status status = io_file_append(file, e->name, dtype_of(e), e->rank, e->shape,
+                                      e->end - e->begin, &tensor, err);
     if (status == IO_OK) {
       status = io_source_read(source, data_at + e->begin, tensor->data, tensor->bytes, err);
     }

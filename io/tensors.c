@@ -38,7 +38,21 @@ const io_dtype *io_dtype_of(rd_dtype dtype) {
   return NULL;
 }
 
+int io_same_dtype(const io_dtype *a, const io_dtype *b) {
+  return a == b || (a->size == 0 && b->size == 0 && strcmp(a->name, b->name) == 0);
+}
+
+/* An unknown type belongs to its tensor; its name stands behind it in one block. */
+static const io_dtype *unknown_dtype(const char *name) {
+  size_t n = strlen(name) + 1;
+  io_dtype *dtype = malloc(sizeof *dtype + n);
+  if (dtype == NULL) return NULL;
+  *dtype = (io_dtype){.name = memcpy(dtype + 1, name, n), .size = 0, .rd = RD_ABSENT};
+  return dtype;
+}
+
 static void tensor_free(io_tensor *tensor) {
+  if (tensor->dtype != NULL && tensor->dtype->size == 0) free((void *)(uintptr_t)tensor->dtype);
   free(tensor->name);
   free(tensor->data);
 }
@@ -56,13 +70,44 @@ io_tensor *io_file_find(const io_file *file, const char *name) {
   return NULL;
 }
 
+static int by_name(const void *a, const void *b) {
+  return strcmp((*(io_tensor *const *)a)->name, (*(io_tensor *const *)b)->name);
+}
+
+io_status io_index_make(const io_file *file, io_index *index, io_error *err) {
+  *index = (io_index){malloc((file->count + 1) * sizeof *index->sorted), file->count};
+  if (index->sorted == NULL) {
+    return io_fail(err, IO_SYSTEM, "no memory for the names of %zu tensors", file->count);
+  }
+  for (size_t i = 0; i < file->count; i++) index->sorted[i] = &file->tensors[i];
+  qsort(index->sorted, index->count, sizeof *index->sorted, by_name);
+  return IO_OK;
+}
+
+io_tensor *io_index_find(const io_index *index, const char *name) {
+  size_t low = 0, high = index->count;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    int order = strcmp(index->sorted[middle]->name, name);
+    if (order == 0) return index->sorted[middle];
+    if (order < 0) low = middle + 1;
+    if (order > 0) high = middle;
+  }
+  return NULL;
+}
+
+void io_index_free(io_index *index) {
+  free(index->sorted);
+  *index = (io_index){0};
+}
+
 io_status io_checked_bytes(const char *what, const io_dtype *dtype, int32_t rank,
                            const int64_t *shape, uint64_t *bytes, io_error *err) {
   if (rank < 0 || rank > IO_MAX_RANK) {
     return io_fail(err, IO_BAD, "tensor '%.80s': %d dimensions, at most %d are supported", what,
                    rank, IO_MAX_RANK);
   }
-  uint64_t total = dtype->size;
+  uint64_t total = dtype->size > 0 ? dtype->size : 1;
   for (int32_t i = 0; i < rank; i++) {
     if (shape[i] < 0) {
       return io_fail(err, IO_BAD, "tensor '%.80s': dimension %d is negative (%lld)", what, i,
@@ -76,28 +121,35 @@ io_status io_checked_bytes(const char *what, const io_dtype *dtype, int32_t rank
   return IO_OK;
 }
 
+/* Room doubles: it is used up when the count is a power of two from 16 on. */
 static io_tensor *append_slot(io_file *file) {
-  if (file->count % 16 == 0) {
-    io_tensor *grown = realloc(file->tensors, (file->count + 16) * sizeof *grown);
+  size_t n = file->count;
+  if (n == 0 || (n >= 16 && (n & (n - 1)) == 0)) {
+    io_tensor *grown = realloc(file->tensors, (n == 0 ? 16 : 2 * n) * sizeof *grown);
     if (grown == NULL) return NULL;
     file->tensors = grown;
   }
   return &file->tensors[file->count++];
 }
 
+/* bytes: of an unknown type, whose shape does not say. */
 static io_status add(io_file *file, io_tensor *old, const char *name, const io_dtype *dtype,
-                     int32_t rank, const int64_t *shape, io_tensor **out, io_error *err) {
-  io_tensor fresh = {.dtype = dtype, .rank = rank};
+                     int32_t rank, const int64_t *shape, uint64_t bytes, io_tensor **out,
+                     io_error *err) {
+  io_tensor fresh = {.rank = rank};
   io_status status = io_checked_bytes(name, dtype, rank, shape, &fresh.bytes, err);
   if (status != IO_OK) return status;
+  if (dtype->size == 0) fresh.bytes = bytes;
+  fresh.dtype = dtype->size == 0 ? unknown_dtype(dtype->name) : dtype;
   for (int32_t i = 0; i < rank; i++) fresh.shape[i] = shape[i];
 
   uint64_t room = fresh.bytes / IO_ALIGN * IO_ALIGN + IO_ALIGN;
   fresh.name = strdup(name);
   fresh.data = room <= SIZE_MAX ? aligned_alloc(IO_ALIGN, (size_t)room) : NULL;
   io_tensor *slot = old;
-  if (slot == NULL && fresh.name != NULL && fresh.data != NULL) slot = append_slot(file);
-  if (slot == NULL || fresh.name == NULL || fresh.data == NULL) {
+  const int whole = fresh.dtype != NULL && fresh.name != NULL && fresh.data != NULL;
+  if (slot == NULL && whole) slot = append_slot(file);
+  if (slot == NULL || !whole) {
     tensor_free(&fresh);
     return io_fail(err, IO_SYSTEM, "tensor '%.80s': no memory for %llu bytes", name,
                    (unsigned long long)fresh.bytes);
@@ -111,12 +163,16 @@ static io_status add(io_file *file, io_tensor *old, const char *name, const io_d
 
 io_status io_file_add(io_file *file, const char *name, const io_dtype *dtype, int32_t rank,
                       const int64_t *shape, io_tensor **out, io_error *err) {
-  return add(file, io_file_find(file, name), name, dtype, rank, shape, out, err);
+  if (dtype->size == 0) {
+    return io_fail(err, IO_BAD, "tensor '%.80s': element type %.40s is not known", name,
+                   dtype->name);
+  }
+  return add(file, io_file_find(file, name), name, dtype, rank, shape, 0, out, err);
 }
 
 io_status io_file_append(io_file *file, const char *name, const io_dtype *dtype, int32_t rank,
-                         const int64_t *shape, io_tensor **out, io_error *err) {
-  return add(file, NULL, name, dtype, rank, shape, out, err);
+                         const int64_t *shape, uint64_t bytes, io_tensor **out, io_error *err) {
+  return add(file, NULL, name, dtype, rank, shape, bytes, out, err);
 }
 
 void io_file_remove(io_file *file, const char *name) {
@@ -129,15 +185,15 @@ void io_file_remove(io_file *file, const char *name) {
 }
 
 int64_t io_tensor_elements(const io_tensor *tensor) {
-  return (int64_t)(tensor->bytes / tensor->dtype->size);
+  return (int64_t)(tensor->dtype->size > 0 ? tensor->bytes / tensor->dtype->size : tensor->bytes);
 }
 
 io_status io_tensor_view(const io_tensor *tensor, rd_tensor *view, io_error *err) {
   *view = (rd_tensor){0};
   if (tensor == NULL) return IO_OK;
   if (tensor->dtype->rd == RD_ABSENT) {
-    return io_fail(err, IO_BAD, "tensor '%.80s': no operator takes element type %s", tensor->name,
-                   tensor->dtype->name);
+    return io_fail(err, IO_BAD, "tensor '%.80s': no operator takes element type %.40s",
+                   tensor->name, tensor->dtype->name);
   }
   if (tensor->rank < 1 || tensor->rank > RD_MAX_RANK) {
     return io_fail(err, IO_BAD, "tensor '%.80s': %d dimensions, operators take 1 to %d",
@@ -174,6 +230,10 @@ void io_tensor_describe(const io_tensor *tensor, char *text, size_t size) {
 
 void io_tensor_coordinate(const io_tensor *tensor, int64_t index, char *text, size_t size) {
   int64_t at[IO_MAX_RANK] = {0};
+  if (tensor->dtype->size == 0) {
+    snprintf(text, size, "byte %lld", (long long)index);
+    return;
+  }
   for (int32_t i = tensor->rank - 1; i >= 0; i--) {
     int64_t extent = tensor->shape[i] > 0 ? tensor->shape[i] : 1;
     at[i] = index % extent;

@@ -46,9 +46,9 @@ def best(function: Callable[[], Any], rounds: int = 400, number: int = 50) -> fl
 
 def c_time(loop: Any, leading: list, rounds: int = 400, number: int = 50) -> float:
     """Nanoseconds of the C call of the frame that was used last."""
-    context = _context.current()
-    frame = list(context.frames.values())[-1]
-    handles = [context.handle, *leading]
+    caller = _context.current()
+    frame = list(caller.frames.values())[-1]
+    handles = [_context._shared.handle, *leading]
     structs = [None if a is None else ctypes.addressof(s) for s, a in zip(frame.structs, frame.args)]
     values = handles + structs
     array = (ctypes.c_void_p * 7)(*(values + [None] * (7 - len(values))))

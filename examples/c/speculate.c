@@ -67,7 +67,8 @@ int main(void) {
   records.u = rd_tensor_contiguous(u, RD_F32, 4, shape);
   records.k = rd_tensor_contiguous(k, RD_F32, 4, shape);
   records.decay = rd_tensor_contiguous(decay, RD_F32, 4, shape);
-  const rd_slots spec_slot = {.pool = state}, plain_slot = {.pool = plain};
+  const rd_slots spec_slot = {.struct_size = sizeof(rd_slots), .pool = state};
+  const rd_slots plain_slot = {.struct_size = sizeof(rd_slots), .pool = plain};
   const rd_sequences one = {.struct_size = sizeof one, .batch = 1};
 
   static tokens draft, same;

@@ -6,6 +6,7 @@ decoding the window with one state snapshot per token, which is how rollback is 
 Times are medians on this machine; only their ratio means something.
 """
 import argparse
+import os
 import statistics
 import time
 
@@ -61,11 +62,20 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--quick", action="store_true", help="few windows and repeats")
     options = parser.parse_args()
+    try:  # first of all: measuring takes a while
+        import matplotlib
+        from matplotlib.backend_bases import FigureCanvasBase
+    except ImportError:
+        parser.error("drawing needs the package matplotlib, which is not installed")
+    if not os.path.isdir(os.path.dirname(options.output) or "."):
+        parser.error(f"no such folder: {os.path.dirname(options.output)}")
+    kind = os.path.splitext(options.output)[1][1:].lower()
+    if kind and kind not in FigureCanvasBase.get_supported_filetypes():
+        parser.error(f"{options.output}: matplotlib cannot write {kind} files")
     windows, repeats = ((1, 4), 2) if options.quick else (tuple(range(1, 17)), 15)
     batch, heads = (1, 2) if options.quick else (options.batch, options.heads)
     rows = measure(windows, batch, heads, repeats, options.seed)
 
-    import matplotlib
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4))

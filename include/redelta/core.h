@@ -25,7 +25,8 @@ typedef enum rd_gate {
   RD_GATE_NONE = 1,        /* a = 1                                                              */
   RD_GATE_LOG = 2,         /* a = exp(g)                                                         */
   RD_GATE_LOWER_BOUND = 3, /* a = exp(lower_bound * sigmoid(exp(A_log[h]) * (g + dt_bias)))      */
-  RD_GATE_SOFTPLUS = 4,    /* a = exp(-exp(A_log[h]) * softplus(g + dt_bias))                    */
+  RD_GATE_SOFTPLUS = 4,    /* a = exp(-exp(A_log[h]) * softplus(g + dt_bias)); where g + dt_bias
+                            * < -17, exp(-exp(A_log[h] + (g + dt_bias))), the same number         */
   RD_GATE_DECAY = 5        /* a = g, already exponentiated                                       */
 } rd_gate;
 
@@ -61,57 +62,70 @@ typedef enum rd_layout {
 /* Everything about a call that does not change from step to step. */
 typedef struct rd_problem {
   size_t struct_size;
-  rd_layout layout;
-  rd_gate gate;
-  rd_gate_axis gate_axis;
-  double lower_bound; /* RD_GATE_LOWER_BOUND: in [-5, 0] */
-  rd_beta beta;
-  int32_t beta_times; /* 1 or 2: multiplies beta (after the sigmoid) */
-  rd_qk_norm qk_norm;
-  double l2_eps;         /* >= 0, inside the root, on the sum */
-  int32_t scale_default; /* 1: scale = K^-1/2 and `scale` is ignored */
-  double scale;
-  rd_head_map head_map;
-  rd_numerics numerics;
+  int32_t layout;       /* rd_layout */
+  int32_t gate;         /* rd_gate */
+  int32_t gate_axis;    /* rd_gate_axis */
+  int32_t beta;         /* rd_beta */
+  double lower_bound;   /* RD_GATE_LOWER_BOUND: in [-5, 0] */
+  int32_t beta_times;   /* 1 or 2: multiplies beta (after the sigmoid) */
+  int32_t qk_norm;      /* rd_qk_norm */
+  double l2_eps;        /* 0 or >= 2^-126 in f32, inside the root, on the sum */
+  int32_t has_scale;    /* 0 (default): scale = K^-1/2 and `scale` is ignored */
+  int32_t head_map;     /* rd_head_map */
+  double scale;         /* with has_scale 1 */
+  int32_t numerics;     /* rd_numerics */
+  int32_t state_layout; /* rd_state_layout */
   int64_t Hk, Hv, K, V; /* 1 <= Hk <= Hv, Hv % Hk == 0; 1 <= K, V <= 512 */
   int64_t max_batch;    /* largest B of any execution, >= 0 */
   int64_t max_tokens;   /* longest sequence of any execution, >= 0 */
-  rd_dtype qkv_dtype;   /* q, k, v: f32, f16, bf16 */
-  rd_dtype gate_dtype;  /* g: f32, f16, bf16 (ignored for RD_GATE_NONE) */
-  rd_dtype beta_dtype;  /* f32, f16, bf16 */
-  rd_dtype out_dtype;   /* f32, f16, bf16 */
-  rd_state_layout state_layout;
-  rd_dtype state_dtype;  /* f32; f16 and bf16 are widened on read, rounded once on write */
-  rd_dtype record_dtype; /* u and k of records: f32 or f16 */
-  rd_dtype decay_dtype;  /* decay of records: f32 or f16 */
-  int32_t
-      pad_slot; /* slot index that marks a pad row, default -1; outside every pool (RD_E_SLOT_RANGE) */
+  int32_t qkv_dtype;    /* rd_dtype of q, k, v: f32, f16, bf16 */
+  int32_t gate_dtype;   /* g: f32, f16, bf16 (ignored for RD_GATE_NONE) */
+  int32_t beta_dtype;   /* f32, f16, bf16 */
+  int32_t out_dtype;    /* f32, f16, bf16 */
+  int32_t state_dtype;  /* f32; f16 and bf16 are widened on read, rounded once on write */
+  int32_t record_dtype; /* u and k of records: f32 or f16 */
+  int32_t decay_dtype;  /* decay of records: f32 or f16 */
+  int32_t pad_slot;     /* slot index that marks a pad row, default -1; outside every pool
+                           (RD_E_SLOT_RANGE) */
+  int64_t reserved[8];
 } rd_problem;
 
 /* Defaults: padded, gate LOG per channel, lower_bound -5, beta VALUE times 1, q,k as is, eps 1e-6,
- * scale default, grouped heads, EXACT, all types f32, state VK, pad slot -1; sizes 0. NULL is allowed. */
-RD_API void rd_problem_init(rd_problem *problem);
+ * scale K^-1/2, grouped heads, EXACT, all types f32, state VK, pad slot -1; sizes 0. */
+RD_API void rd_problem_init_sized(rd_problem *problem, size_t struct_size);
+static inline void rd_problem_init(rd_problem *problem) {
+  rd_problem_init_sized(problem, sizeof *problem);
+}
 
 /* ---------------------------------------------------------------- plans ----------------------- */
 
-/* A plan checks a problem once and fixes kernels and the cut of the work. Immutable; may be shared
- * by threads and by contexts with the same CPU mask. It allocates only when created, and keeps a copy
- * of the context's allocator: it may outlive the context, but not what the allocator needs. */
+/* A plan is a problem checked once, its numbers rounded once, and a bound of the scratch its verbs
+ * need. Every call cuts its work anew, by its own shapes and by the threads of the context it runs in,
+ * and runs that context's kernels: rd_plan_info tells what both are at the maximum shapes in the
+ * context that made the plan. Immutable; may be shared by threads and by contexts with the same CPU
+ * mask. It allocates only when created, and keeps a copy of the context's allocator: it may outlive the
+ * context, but not what the allocator needs. */
 typedef struct rd_plan rd_plan;
 
-/* Errors: RD_E_NULL, RD_E_STRUCT_SIZE, RD_E_ENUM, RD_E_DTYPE, RD_E_HEADS, RD_E_SHAPE, RD_E_SCALE,
- * RD_E_LOWER_BOUND, RD_E_EPS, RD_E_OVERFLOW, RD_E_NOMEM, RD_E_BUSY. Reserves the scratch of every
- * verb in ctx (snapshots of more than 64 tokens per sequence may grow the arena once more). Another
- * context grows its own on first use, or by rd_context_reserve(scratch_bytes). *out is NULL on error.
+/* Errors: RD_E_NULL, RD_E_STRUCT_SIZE, RD_E_PRESENCE (reserved), RD_E_ENUM, RD_E_DTYPE, RD_E_HEADS,
+ * RD_E_SHAPE, RD_E_SCALE, RD_E_LOWER_BOUND, RD_E_EPS, RD_E_OVERFLOW, RD_E_NOMEM, RD_E_BUSY. Reserves the
+ * scratch of every verb in ctx (snapshots of more than 64 tokens per sequence, and draft trees of more
+ * than 64 nodes, may grow the arena once more). Another context grows its own on first use, or by
+ * rd_context_reserve of what rd_plan_scratch says. *out is NULL on error.
  * A call is cut into at most four slices per thread, and into no more than its work is worth: a decode
  * of a few heads stays on the calling thread. An own executor always gets the full cut. */
 RD_API rd_status rd_plan_create(rd_context *ctx, const rd_problem *problem, rd_plan **out);
 RD_API void rd_plan_destroy(rd_plan *plan); /* NULL is allowed */
 
+/* Arena bytes that the largest verb needs in this context, whose threads may be more or fewer than
+ * those of the context that made the plan. Errors: RD_E_NULL, RD_E_OVERFLOW, RD_E_BUSY. */
+RD_API rd_status rd_plan_scratch(rd_context *ctx, const rd_plan *plan, size_t *bytes);
+
 typedef struct rd_plan_info {
   size_t struct_size;
   size_t scratch_bytes; /* arena bytes the largest verb needs with the plan's threads */
   int32_t threads;
+  int32_t reserved0;
   int64_t row_block;       /* rows of one work item at max_batch: V, 128, 64 or 32 */
   int64_t work_items;      /* at max_batch */
   const char *rows_kernel; /* names of the kernels the verbs run */
@@ -121,9 +135,15 @@ typedef struct rd_plan_info {
   const char *fast_verify_kernel;
   size_t record_bytes_per_token;   /* u + k + decay of one token, all heads */
   size_t snapshot_bytes_per_token; /* one FP32 state per value head */
+  int64_t reserved[8];             /* written as zero */
 } rd_plan_info;
 
-/* Errors: RD_E_NULL, RD_E_STRUCT_SIZE. */
+RD_API void rd_plan_info_init_sized(rd_plan_info *info, size_t struct_size);
+static inline void rd_plan_info_init(rd_plan_info *info) {
+  rd_plan_info_init_sized(info, sizeof *info);
+}
+
+/* Errors: RD_E_NULL, RD_E_STRUCT_SIZE (no message: there is no context). */
 RD_API rd_status rd_plan_get_info(const rd_plan *plan, rd_plan_info *info);
 
 /* ---------------------------------------------------------------- arguments ------------------- */
@@ -132,13 +152,23 @@ RD_API rd_status rd_plan_get_info(const rd_plan *plan, rd_plan_info *info);
  *   PADDED: lengths absent (every length = T, the activations' second dimension) or [B] i32/i64,
  *           each in [0, T]. cu_seqlens must be absent.
  *   PACKED: cu_seqlens [B+1] i32/i64: starts at 0, never decreases, ends <= tokens of the
- *           activations. lengths must be absent. */
+ *           activations. lengths must be absent.
+ *   parents [B,T] or [tokens] i32, verify and commit_verify only (else RD_E_PRESENCE); absent: chains.
+ *           The tokens of a sequence are then the nodes of a draft tree: node i follows node parents[i]
+ *           of its sequence, an index < i, or the checkpoint where that is -1 (RD_E_TREE names sequence
+ *           and node). Entries past a length and of pad sequences are not read. */
 typedef struct rd_sequences {
   size_t struct_size;
   int64_t batch;
   rd_tensor cu_seqlens;
   rd_tensor lengths;
+  rd_tensor parents;
 } rd_sequences;
+RD_API void rd_sequences_init_sized(rd_sequences *seq,
+                                    size_t struct_size); /* all absent, batch 0 */
+static inline void rd_sequences_init(rd_sequences *seq) {
+  rd_sequences_init_sized(seq, sizeof *seq);
+}
 
 /* Activations. PADDED shapes; PACKED drops the leading B.
  *   q, k [B,T,Hk,K]   v [B,T,Hv,V]   g [B,T,Hv] per head or [B,T,Hv,K] per channel (absent for NONE)
@@ -150,32 +180,67 @@ typedef struct rd_activations {
   rd_tensor q, k, v, g, beta, A_log, dt_bias;
   rd_tensor out;
 } rd_activations;
+RD_API void rd_activations_init_sized(rd_activations *act, size_t struct_size); /* all absent */
+static inline void rd_activations_init(rd_activations *act) {
+  rd_activations_init_sized(act, sizeof *act);
+}
 
 /* A pool of states and the slot each sequence uses.
  *   pool  [slots,Hv,V,K] (VK) or [slots,Hv,K,V] (KV), the plan's state_dtype
  *   slots [B] i32; absent: sequence b uses slot b. Each in [0, slots) or the problem's pad_slot. */
 typedef struct rd_slots {
+  size_t struct_size;
   rd_tensor pool;
   rd_tensor slots;
 } rd_slots;
+RD_API void rd_slots_init_sized(rd_slots *slots, size_t struct_size); /* both absent */
+static inline void rd_slots_init(rd_slots *slots) { rd_slots_init_sized(slots, sizeof *slots); }
 
 /* Replay records of a verify: what a commit needs to repeat the accepted tokens.
  *   u [B,C,Hv,V], k [B,C,Hk,K] (record_dtype), decay [B,C,Hv,K] or [B,C,Hv] (decay_dtype; absent
  *   for RD_GATE_NONE), contiguous or strided (no shared elements), caller-owned.
- * The caller sets struct_size, the tensors, lengths (B numbers, caller-owned), and zeroes the rest.
- * verify fills `made` and lengths; commit checks them and sets made.consumed. Do not edit `made`. */
+ *   parents [B,C] i32, caller-owned; absent: these records can only hold chains. verify writes each
+ *   node's parent there (of a chain: -1, 0, 1, ...), commit and materialize follow them.
+ * The caller runs rd_records_init, then sets the tensors and lengths (B numbers, caller-owned). verify
+ * fills `made` and lengths; commit checks them and sets made.consumed. Do not edit `made`.
+ *
+ * A copy of the struct shares the tensors, but not `made`: a commit through one copy is not seen by
+ * the other. Give `generation` (one number of the caller's, 0 at first, shared by all copies and by no
+ * other records) and it is: verify and commit advance it, and a commit through a copy that is out of
+ * date is RD_E_CONSUMED. Without it (NULL), committing through two copies is the caller's risk. */
 typedef struct rd_records {
   size_t struct_size;
-  rd_tensor u, k, decay;
+  rd_tensor u, k, decay, parents;
   int32_t *lengths;
+  int64_t *generation; /* may be NULL */
   struct {
     uint32_t magic;
     int32_t consumed;
     int32_t gate_kind; /* 1 none, 2 per head, 3 per channel */
     int32_t head_map;
+    int32_t tree; /* 1: of draft trees (seq->parents was given); 0: of chains */
+    int32_t reserved0;
     int64_t batch, C, Hk, Hv, K, V;
+    int64_t generation; /* *generation after that verify or commit */
+    int64_t reserved[6];
   } made;
 } rd_records;
+
+/* Records from one block of the caller's, 64-byte aligned: rd_records_bytes says how large it must be
+ * for `batch` sequences of up to C tokens; rd_records_carve sets tensors (parents too), lengths and
+ * generation of *records (after rd_records_init) to places in it, and zeroes the latter two. The block
+ * must stay until the records are no longer used. Errors: RD_E_NULL, RD_E_STRUCT_SIZE, RD_E_SHAPE, RD_E_OVERFLOW,
+ * RD_E_BUSY, RD_E_STRIDE (block misaligned), RD_E_BUFFER (bytes too few). */
+RD_API rd_status rd_records_bytes(rd_context *ctx, const rd_plan *plan, int64_t batch, int64_t C,
+                                  size_t *bytes);
+RD_API rd_status rd_records_carve(rd_context *ctx, const rd_plan *plan, int64_t batch, int64_t C,
+                                  void *block, size_t bytes, rd_records *records);
+
+RD_API void rd_records_init_sized(rd_records *records,
+                                  size_t struct_size); /* all absent, nothing made */
+static inline void rd_records_init(rd_records *records) {
+  rd_records_init_sized(records, sizeof *records);
+}
 
 /* ---------------------------------------------------------------- verbs ----------------------- */
 /* Common to all: every check comes before any write. Aliasing is judged on byte ranges: an output
@@ -189,12 +254,14 @@ typedef struct rd_records {
  * more sequences or a longer one than the plan was made for, or another CPU mask. */
 
 /* Whole sequences: outputs, and final states.
- *   initial (pool absent: all states start at zero, nothing is read); a pad slot here = starts at zero
- *   final   (pool absent: not written); a pad slot here = that sequence's state is dropped.
+ *   initial   NULL or pool absent: all states start at zero, nothing is read; a pad slot here = starts
+ *             at zero
+ *   final     NULL or pool absent: not written; a pad slot here = that sequence's state is dropped
+ *   snapshots NULL, or as in rd_decode; such a call runs RD_EXACT
  * A sequence whose slot is the pad slot in a pool it shares for both is a pad row: zero output. */
 RD_API rd_status rd_prefill(rd_context *ctx, const rd_plan *plan, const rd_sequences *seq,
                             const rd_activations *act, const rd_slots *initial,
-                            const rd_slots *final);
+                            const rd_slots *final, const rd_slots *snapshots);
 
 /* One or more tokens per sequence, state updated in place (read slot = write slot unless `write`
  * is given: then the state is read from `state` and written to `write`, which is the same pool view or
@@ -210,14 +277,27 @@ RD_API rd_status rd_decode(rd_context *ctx, const rd_plan *plan, const rd_sequen
 
 /* Outputs for all candidate tokens from a read-only checkpoint, and the records to commit them.
  * Every length <= C (RD_E_CAPACITY). Record rows past a length keep their bytes; pad rows get length
- * 0. Overwrites `records` whatever their state (a consumed one may be used again). */
+ * 0. Overwrites `records` whatever their state (a consumed one may be used again).
+ *
+ * Draft trees (seq->parents): out, u, k and decay have one row per node, at its index; with RD_EXACT
+ * out[i] has the bits that plain decoding of the path from the root to i gives for its last token. No
+ * node's state is written to memory: a call keeps at most floor(log2 n) + 1 blocks of rows in scratch,
+ * for n nodes, and makes one more update of a block for each node that several follow. records->parents
+ * must be there (RD_E_PRESENCE). A chain spelled as a tree is verified as the chain. Plans reserve for
+ * trees of 64 nodes; larger ones may grow the arena once. RD_FAST: nodes 0 .. m-1, before the first i
+ * with parents[i] != i-1, run FAST as that chain would, the others EXACT from the state after the one
+ * that they descend from; node i depends on nodes <= i only. */
 RD_API rd_status rd_verify(rd_context *ctx, const rd_plan *plan, const rd_sequences *seq,
                            const rd_activations *act, const rd_slots *checkpoint,
                            rd_records *records);
 
 /* S <- S diag(decay) + u k' for the first accepted[b] records of each sequence, in place. accepted
  * [B] i32, each in [0, lengths[b]] (RD_E_ACCEPTED); 0 leaves the state's bytes alone. Marks the
- * records consumed. RD_E_RECORDS, RD_E_CONSUMED. */
+ * records consumed. RD_E_RECORDS, RD_E_CONSUMED.
+ *
+ * accepted[b] is 1 + the index of the last accepted node. Of a tree the records on the path to it are
+ * applied, root first, and no others are read; the cost follows the path's length. RD_E_RECORDS: no
+ * parents in records of trees, or one on the path that is no index before its node's (nor -1). */
 RD_API rd_status rd_commit(rd_context *ctx, const rd_plan *plan, rd_records *records,
                            const rd_tensor *accepted, const rd_slots *state);
 
@@ -229,7 +309,10 @@ RD_API rd_status rd_materialize(rd_context *ctx, const rd_plan *plan, const rd_r
                                 const rd_slots *to);
 
 /* commit(previous, accepted) followed by verify into `next`, in one pass over the states: the same
- * bits as the two calls. previous and next may not share memory (RD_E_ALIAS). */
+ * bits as the two calls. Both sets of records are of one batch in one order: sequence b of seq, slots,
+ * accepted, previous and next is the same (a new request has accepted 0 and any lengths in previous; a
+ * batch that changed needs rd_commit, then rd_verify). previous and next may not share memory
+ * (RD_E_ALIAS): an engine keeps two sets and swaps them. */
 RD_API rd_status rd_commit_verify(rd_context *ctx, const rd_plan *plan, rd_records *previous,
                                   const rd_tensor *accepted, const rd_sequences *seq,
                                   const rd_activations *act, const rd_slots *state,
@@ -238,10 +321,11 @@ RD_API rd_status rd_commit_verify(rd_context *ctx, const rd_plan *plan, rd_recor
 /* ---------------------------------------------------------------- state pools ----------------- */
 
 /* Allocates a zeroed pool [slots,Hv,V,K] (or KV) with the context's allocator, 64-byte aligned, the
- * slot stride rounded up to 64 bytes; from 4 MiB on aligned to 2 MiB, with huge pages advised. Free
+ * slot stride rounded up to 64 bytes; slots >= 1 (an empty pool needs no memory: make its view
+ * yourself); from 4 MiB on aligned to 2 MiB, with huge pages advised. Free
  * with rd_pool_free on a context with the same allocator, unchanged. dtype f32, f16 or bf16.
  * Errors: RD_E_NULL, RD_E_ENUM, RD_E_DTYPE, RD_E_HEADS, RD_E_SHAPE, RD_E_OVERFLOW, RD_E_NOMEM,
- * RD_E_BUSY; *pool keeps its bytes. Errors of rd_pool_free: RD_E_NULL, RD_E_BUSY; an absent pool is
+ * RD_E_BUSY; *pool keeps its bytes. Errors of rd_pool_free: RD_E_NULL, RD_E_DTYPE, RD_E_BUSY; an absent pool is
  * fine, and a freed one becomes absent. */
 RD_API rd_status rd_pool_alloc(rd_context *ctx, int64_t slots, int64_t Hv, int64_t V, int64_t K,
                                rd_state_layout layout, rd_dtype dtype, rd_tensor *pool);

@@ -23,6 +23,7 @@ typedef struct rd_executor {
   int (*run)(void *self, rd_slice_fn fn, void *arg, int64_t n);
   void *self;
   int32_t concurrency;
+  int32_t reserved;
 } rd_executor;
 
 /* Caller-supplied memory. alloc returns `size` bytes aligned to `align` (a power of two) or NULL. What
@@ -49,17 +50,26 @@ typedef struct rd_context_options {
   uint32_t isa_mask;      /* 0 or RD_ISA_ALL: everything usable; else a set of rd_isa bits    */
   rd_executor executor;   /* run == NULL: the built-in pool of `threads` threads              */
   rd_allocator allocator; /* alloc == NULL: the C library's                                   */
+  char *message;          /* may be NULL: gets why rd_context_create failed, "" when it did not */
+  size_t message_size;    /* bytes of it; what does not fit is cut off                        */
 } rd_context_options;
 
 /* Fills in the defaults (all of the above zero). */
-RD_API void rd_context_options_init(rd_context_options *options);
+RD_API void rd_context_options_init_sized(rd_context_options *options, size_t struct_size);
+static inline void rd_context_options_init(rd_context_options *options) {
+  rd_context_options_init_sized(options, sizeof *options);
+}
 
 /* Makes a context. options may be NULL (defaults). Runs the known-answer check of the arithmetic.
- * Errors: RD_E_NULL, RD_E_STRUCT_SIZE, RD_E_ENUM (threads < 0 or > 1024, concurrency < 1 or > 1024,
- * half-given allocator), RD_E_ISA, RD_E_ARITHMETIC, RD_E_NOMEM, RD_E_SYSTEM. *out is NULL on error.
+ * Errors (options.message says more, but of the first two): RD_E_NULL, RD_E_STRUCT_SIZE, RD_E_ENUM
+ * (threads < 0 or > 1024, concurrency < 1 or > 1024, half-given allocator), RD_E_PRESENCE
+ * (executor.reserved), RD_E_ISA, RD_E_ARITHMETIC, RD_E_NOMEM, RD_E_SYSTEM. *out is NULL on error.
  * A context serves one call at a time (a second concurrent one gets RD_E_BUSY); different contexts
- * are independent. After fork() the built-in pool is made anew in the child on its next use;
- * a context that was inside a call of another thread at that moment stays busy in the child. */
+ * are independent. No function of this library is a cancellation point (pthread_cancel): a thread that
+ * is cancelled inside of one ends it first, the executor's and the allocator's functions included; its
+ * state is restored at the end. Asynchronous cancellation is not supported. After fork() the built-in
+ * pool is made anew in the child on its next use; a context that was inside a call of another thread at
+ * that moment stays busy in the child. */
 RD_API rd_status rd_context_create(const rd_context_options *options, rd_context **out);
 
 /* Joins the pool and frees everything the context owns. NULL is allowed. */

@@ -31,7 +31,8 @@
  *   rd_npu_status s = rd_npu_run(&l, NULL, &r);       // RD_NPU_OK: no finding
  *
  * The model needs libc, libm and pthreads; it never prints, exits, reads the environment or keeps
- * mutable globals.  docs/NPU-MODEL.md is the reading guide, docs/SOUNDNESS.md lists every
+ * mutable globals, and is no cancellation point: a thread that is cancelled in it ends the launch
+ * first.  docs/NPU-MODEL.md is the reading guide, docs/SOUNDNESS.md lists every
  * assumption.
  */
 #ifndef REDELTA_NPU_H
@@ -106,6 +107,8 @@ typedef struct rd_npu_arch_info {
   bool vector_in_order; /* overlapping accesses of two V instructions are ordered for free */
   bool bf16;
   bool emulated_vectors; /* memory-to-memory vector set stands in for register code */
+  bool empty_is_noop; /* a burst of length 0 and a mask without lanes do nothing; else an error */
+  bool saturates;     /* f16 results: infinity becomes +-65504 and NaN +0; else IEEE */
 } rd_npu_arch_info;
 /* NULL for an unknown architecture; the names of unknown pipes and buffers are "?". */
 RD_NPU_API const rd_npu_arch_info *rd_npu_arch_get(rd_npu_arch arch);
@@ -129,9 +132,8 @@ typedef enum rd_npu_access_mode {
   RD_NPU_INOUT = 3 /* initialised and written */
 } rd_npu_access_mode;
 
-/* A GM tensor.  The model works on `data` in place.  bytes is the exact size; the kernel may copy
- * from (not to) the bytes up to the next multiple of 32 plus 32 more: those read as poison,
- * uninitialised. */
+/* A GM tensor.  The model works on `data` in place.  bytes is the exact size; options.gm_slack
+ * lets the kernel copy from (not to) so many bytes behind it: those read as poison, uninitialised. */
 typedef struct rd_npu_tensor {
   const char *name;
   void *data;
@@ -168,6 +170,19 @@ typedef enum rd_npu_schedule {
   RD_NPU_EXHAUSTIVE = 3
 } rd_npu_schedule;
 
+/* A flag counts: a set adds one, a wait takes one.  With binary flags a set of a flag that may still
+ * be set is an error, and is lost under the schedules that have it so; counting, it is a note. */
+typedef enum rd_npu_flags { RD_NPU_FLAGS_COUNT = 0, RD_NPU_FLAGS_BINARY = 1 } rd_npu_flags;
+
+/* Synchronisation that the compiler inserts for direct dependences on UB: SCALAR between S and each of
+ * V, MTE2 and MTE3, ALL between vector instructions, too (910B and 950 have that order anyway).  It
+ * orders the two accesses and nothing else. */
+typedef enum rd_npu_auto_sync {
+  RD_NPU_AUTO_SYNC_NONE = 0,
+  RD_NPU_AUTO_SYNC_SCALAR = 1,
+  RD_NPU_AUTO_SYNC_ALL = 2
+} rd_npu_auto_sync;
+
 typedef void rd_npu_progress(void *user, const char *stage, uint64_t done, uint64_t total);
 
 typedef struct rd_npu_options {
@@ -179,9 +194,16 @@ typedef struct rd_npu_options {
   uint64_t max_schedules; /* EXHAUSTIVE; 0 = 20000 */
   uint32_t threads;       /* host threads; 0 = 1.  Results and reports do not depend on it. */
   const char *without;    /* channels dropped by the model: "M_V", "M_V,V_M"; NULL = none */
-  bool witnesses; /* for each race also run the order it allows and show the differing value */
+  /* "M_V", "pipe_barrier(V),V_MTE2": where a finding misses one of these, the model puts it between the two
+   * accesses (a set after the first, a wait before the second, on an id no kernel has) and judges again:
+   * what the report then holds, the remedy does not cure.  NULL = none; not for mutation and trace. */
+  const char *with;
+  bool witnesses;    /* for each race also run the order it allows and show the differing value */
+  uint32_t gm_slack; /* bytes behind each GM tensor that copies may read, 0..4096; 0 = exact */
   rd_npu_progress *progress; /* called from one thread at a time; may be NULL */
   void *user;
+  rd_npu_flags flags;
+  rd_npu_auto_sync auto_sync;
 } rd_npu_options;
 
 typedef enum rd_npu_status {
@@ -207,7 +229,7 @@ typedef enum rd_npu_finding_kind {
   RD_NPU_RACE_WAR,
   RD_NPU_RACE_WAW,
   RD_NPU_RACE_CORES, /* two cores of the launch touch the same GM byte, one writes */
-  RD_NPU_FLAG_REUSE,
+  RD_NPU_FLAG_REUSE, /* set while it may be set: an error of binary flags, else a note */
   RD_NPU_DEADLOCK,
   RD_NPU_LEFTOVER_FLAG,
   RD_NPU_LEFTOVER_OP,
@@ -216,10 +238,15 @@ typedef enum rd_npu_finding_kind {
   RD_NPU_UNINITIALISED,
   RD_NPU_ACCUMULATE, /* products into one L0C block without pipe_barrier(M) */
   RD_NPU_MISSING_INSTRUCTION,
-  RD_NPU_SCALAR_GM,     /* a scalar read of GM that this launch writes */
-  RD_NPU_SCHEDULE_VALUE /* an explored schedule gave other values than eager */
+  RD_NPU_STALE_LINE,     /* S uses a line of its data cache from before another pipe's write */
+  RD_NPU_SCHEDULE_VALUE, /* an explored schedule gave other values than eager */
+  RD_NPU_LOST_LINE,      /* what S stored into its data cache is not cleaned */
+  RD_NPU_DOUBLE_SET,     /* two sets of a flag and no wait issued between */
+  RD_NPU_DEEP_QUEUE,     /* a note: gets through only with queues deeper than 32 */
+  RD_NPU_GM_BY_FLAG,     /* a note, 910B: only events order MTE2 after MTE3's write to GM */
+  RD_NPU_MASK_LEFT       /* a note: the vector mask is not full when the kernel ends */
 } rd_npu_finding_kind;
-#define RD_NPU_FINDING_KINDS 15
+#define RD_NPU_FINDING_KINDS 20
 
 typedef struct rd_npu_access {
   rd_npu_pipe pipe;
@@ -248,6 +275,9 @@ typedef struct rd_npu_finding {
   const char *witness_tensor;
   uint64_t witness_index; /* first differing element */
   double expected, got;
+  const char *witness_site; /* the value read that would give got instead of expected; the tensor is
+                               NULL then, and this is NULL when an output differs */
+  bool continuation; /* behind a value read in doubt: of one possible continuation of the kernel */
 } rd_npu_finding;
 
 /* With options.without: each place of a dropped channel (the set and the wait it paired with), how
@@ -265,6 +295,9 @@ RD_NPU_API const rd_npu_dropped *rd_npu_report_dropped_get(const rd_npu_report *
                                                            size_t index);
 RD_NPU_API size_t rd_npu_report_count(const rd_npu_report *report);
 RD_NPU_API const rd_npu_finding *rd_npu_report_get(const rd_npu_report *report, size_t index);
+/* Notes: worth knowing and no fault; they leave the status RD_NPU_OK. */
+RD_NPU_API size_t rd_npu_report_note_count(const rd_npu_report *report);
+RD_NPU_API const rd_npu_finding *rd_npu_report_note_get(const rd_npu_report *report, size_t index);
 RD_NPU_API const char *
 rd_npu_finding_name(rd_npu_finding_kind kind); /* "race RAW", "flag reuse", … */
 /* One sentence about the run: bad input, or instructions and schedules run. */
@@ -346,9 +379,9 @@ RD_NPU_API rd_npu_site rd_npu_site_at(rd_npu_core *c, const char *file, int line
                                       rd_npu_site caller);
 
 /* ------------------------------------------------------------------ scalar values
- * A scalar operand is an immediate or a register of the scalar unit.  What S reads from UB stays a
- * register, so a branch on it cannot even be written; it may feed scalar arithmetic, scalar stores
- * and the scalar operand of vector instructions.  An immediate is converted to the instruction's
+ * A scalar operand is an immediate or a register of the scalar unit.  What load_ub reads is a
+ * register: it may feed scalar arithmetic, scalar stores and the scalar operand of vector
+ * instructions.  What get_value reads is a C number.  An immediate is converted to the instruction's
  * type (f16: nearest even). */
 typedef struct rd_npu_scalar {
   uint8_t kind; /* 0 = f32 immediate, 1 = s32 immediate, 2 = register */
@@ -425,7 +458,8 @@ RD_NPU_API void rd_npu_load_cbuf_to_ca(RD_NPU_LOAD);
 RD_NPU_API void rd_npu_load_cbuf_to_cb(RD_NPU_LOAD);
 /* M: C[m,n] (+)= A[m,k] B[k,n] from L0A, L0B into L0C.  type_ab F16 (BF16 on 910B, 950), type_c F32
  * or F16 (F16 with F16 only: each k step still accumulates in f32 within the instruction, rounded
- * once at its end). m, k, n multiples of 16, 16..4080.  init: start from 0, else from C.  k
+ * once at its end). m 2..4095, k and n 1..4095; what does
+ * not fill a fractal leaves padding: of A and B unread, of C unknown.  init: start from 0, else from C.  k
  * ascending, acc + a*b in f32. L0C address aligned to a fractal (1024 B f32, 512 B f16). Two
  * products on overlapping L0C need pipe_barrier(M) between when min((m/16)*(n/16)) of the two < 10.
  */
@@ -451,7 +485,8 @@ RD_NPU_API void rd_npu_copy_matrix_cc_to_gm(rd_npu_core *c, rd_npu_site s, rd_np
  * Pipe V, UB only.  repeat 0..255 (0 = no-op).  Lane l of repeat r of an operand:
  *   byte = base + 32*(r*rep + (l/e)*blk) + (l%e)*size, e = 32/size of THAT operand.
  * 64 lanes for 32-bit types and 16<->32 conversions, else 128.  blk and rep are in units of 32 B,
- * 0..65535.  Inactive lanes are neither read nor written.  Addresses 32 B aligned.  Within a repeat src
+ * 0..255.  With 64 lanes the high word of the mask is 0, unless all of it is set.
+ * Inactive lanes are neither read nor written.  Addresses 32 B aligned.  Within a repeat src
  * and dst overlap exactly (same base and block stride) or not at all, and a repeat may not read what an
  * earlier repeat of the same instruction wrote - except vadd vsub vmul vmax vmin on F16, S32, F32 with
  * dst = src1 and a zero src1 or dst repeat stride, which run in order.
@@ -491,9 +526,8 @@ RD_NPU_API void rd_npu_vector_dup(rd_npu_core *c, rd_npu_site s, rd_npu_type typ
 #define RD_NPU_VCONV                                                                               \
   rd_npu_core *c, rd_npu_site s, uint64_t dst, uint64_t src, uint32_t repeat, uint32_t dst_blk,    \
       uint32_t src_blk, uint32_t dst_rep, uint32_t src_rep
-RD_NPU_API void rd_npu_vconv_f162f32(RD_NPU_VCONV); /* exact; 64 lanes */
-RD_NPU_API void
-    rd_npu_vconv_f322f16(RD_NPU_VCONV); /* nearest even, overflow to inf, NaN kept; 64 lanes */
+RD_NPU_API void rd_npu_vconv_f162f32(RD_NPU_VCONV);  /* exact; 64 lanes */
+RD_NPU_API void rd_npu_vconv_f322f16(RD_NPU_VCONV);  /* nearest even; 64 lanes */
 RD_NPU_API void rd_npu_vconv_bf162f32(RD_NPU_VCONV); /* 910B, 950 */
 RD_NPU_API void rd_npu_vconv_f322bf16(RD_NPU_VCONV); /* 910B, 950 */
 
@@ -510,7 +544,7 @@ RD_NPU_API void rd_npu_vcgadd(RD_NPU_VRED);
  * not used. */
 RD_NPU_API void rd_npu_vbrcb(rd_npu_core *c, rd_npu_site s, rd_npu_type type, uint64_t dst,
                              uint64_t src, uint32_t repeat, uint32_t dst_blk, uint32_t dst_rep);
-/* 310P only.  vtranspose: one 16x16 block of 16-bit elements, 512 contiguous bytes, not in place.
+/* 310P and 910B.  vtranspose: one 16x16 block of 16-bit elements, 512 contiguous bytes, not in place.
  * v4dtrans: m x channels elements (16 or 32 bit): chw_to_hwc: [channels][m] -> [m][channels], else
  * the reverse; not in place; m*channels a multiple of one block, 1..4095 each. vgather: lane l of
  * repeat r: dst lane = the element at byte table + offsets_u32[r*lanes + l]; table_bytes is the
@@ -524,8 +558,9 @@ RD_NPU_API void rd_npu_vgather(rd_npu_core *c, rd_npu_site s, rd_npu_type type, 
                                uint32_t repeat, uint32_t dst_rep);
 
 /* ------------------------------------------------------------------ intrinsics: scalar unit
- * GM reads return plain C values; branches, trip counts and addresses may depend on them.  The
- * tensor must be one that nothing writes in this launch.  Types: S32, S64, S16 / F32, F16, BF16. */
+ * GM reads return plain C values; branches, trip counts and addresses may depend on them.  Types:
+ * S32, S64, S16 / F32, F16, BF16.  Of a tensor that the launch may write (OUT, INOUT) the read is
+ * rd_npu_get_value's. */
 RD_NPU_API int64_t rd_npu_load_gm_int(rd_npu_core *c, rd_npu_site s, rd_npu_type type,
                                       uint64_t src_gm);
 RD_NPU_API float rd_npu_load_gm_float(rd_npu_core *c, rd_npu_site s, rd_npu_type type,
@@ -536,6 +571,30 @@ RD_NPU_API rd_npu_scalar rd_npu_load_ub(rd_npu_core *c, rd_npu_site s, rd_npu_ty
                                         uint64_t src_ub);
 RD_NPU_API void rd_npu_store_ub(rd_npu_core *c, rd_npu_site s, rd_npu_type type, uint64_t dst_ub,
                                 rd_npu_scalar value);
+/* A C value from UB or GM: 1, 2, 4 or 8 bytes at an address aligned to them, zero-extended.  Branches, trip
+ * counts and addresses may depend on it.  It is ordered like load_ub.  A kernel that reads values is
+ * executed while it is recorded (on private copies where outputs keep their bytes), and a replay,
+ * witness or mutant in which a read would give other bytes ends there.  _int sign-extends S16, S32,
+ * S64; _float takes F16, BF16, F32. */
+RD_NPU_API uint64_t rd_npu_get_value(rd_npu_core *c, rd_npu_site s, uint64_t src, uint32_t bytes);
+RD_NPU_API int64_t rd_npu_get_value_int(rd_npu_core *c, rd_npu_site s, rd_npu_type type,
+                                        uint64_t src);
+RD_NPU_API float rd_npu_get_value_float(rd_npu_core *c, rd_npu_site s, rd_npu_type type,
+                                        uint64_t src);
+/* The low 1, 2, 4 or 8 bytes of a C value to UB or GM. */
+RD_NPU_API void rd_npu_set_value(rd_npu_core *c, rd_npu_site s, uint64_t dst, uint64_t bits,
+                                 uint32_t bytes);
+/* S sees GM that the launch may write through a data cache of 64-byte lines per core.  A line is filled
+ * when it is first touched and stays; a store makes it dirty.  This writes the dirty bytes of the line
+ * that holds gm (or of every line) back and drops it.  What the other pipes and cores write reaches S
+ * only in lines filled afterwards, what S stores reaches them only once its line is cleaned; MTE3_S and
+ * S_MTE2 order the two sides. */
+typedef enum rd_npu_cache_lines {
+  RD_NPU_SINGLE_CACHE_LINE = 0,
+  RD_NPU_ENTIRE_DATA_CACHE = 1 /* gm is ignored */
+} rd_npu_cache_lines;
+RD_NPU_API void rd_npu_data_cache_clean_and_invalid(rd_npu_core *c, rd_npu_site s, uint64_t gm,
+                                                    rd_npu_cache_lines lines);
 /* Scalar arithmetic in F32 or S32 (wrapping); scmp_lt gives 1 or 0 of that type. */
 #define RD_NPU_SOP rd_npu_core *c, rd_npu_site s, rd_npu_type type, rd_npu_scalar a, rd_npu_scalar b
 RD_NPU_API rd_npu_scalar rd_npu_sadd(RD_NPU_SOP);

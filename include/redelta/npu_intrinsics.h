@@ -15,7 +15,7 @@
  *   #undef RD_SITE
  *   #define RD_SITE RD_VIA(site)
  *
- * Include it in kernel sources only: the names are those of the field and not prefixed.
+ * C11 or C++11.  Include it in kernel sources only: the names are those of the field and not prefixed.
  */
 #ifndef REDELTA_NPU_INTRINSICS_H
 #define REDELTA_NPU_INTRINSICS_H
@@ -48,7 +48,19 @@
 #define L0C(offset)  RD_NPU_ADDR(RD_NPU_L0C, offset)
 #define UB(offset)   RD_NPU_ADDR(RD_NPU_UB, offset)
 
-/* A C number or an rd_npu_scalar as scalar operand. */
+/* A number or an rd_npu_scalar as scalar operand: floating-point numbers are f32 immediates, every
+ * other one is an s32. */
+#ifdef __cplusplus
+extern "C++" {
+inline rd_npu_scalar rd_npu_scalar_of(rd_npu_scalar x) { return x; }
+inline rd_npu_scalar rd_npu_scalar_of(float x) { return rd_npu_f32(x); }
+inline rd_npu_scalar rd_npu_scalar_of(double x) { return rd_npu_f32(static_cast<float>(x)); }
+template <class T> inline rd_npu_scalar rd_npu_scalar_of(T x) {
+  return rd_npu_s32(static_cast<int32_t>(x));
+}
+}
+#define RD_NPU_SCALAR(x) rd_npu_scalar_of(x)
+#else
 static inline rd_npu_scalar rd_npu_scalar_same(rd_npu_scalar x) { return x; }
 static inline rd_npu_scalar rd_npu_scalar_double(double x) { return rd_npu_f32((float)x); }
 #define RD_NPU_SCALAR(x)                                                                           \
@@ -57,6 +69,7 @@ static inline rd_npu_scalar rd_npu_scalar_double(double x) { return rd_npu_f32((
            : rd_npu_f32, double                                                                    \
            : rd_npu_scalar_double, default                                                         \
            : rd_npu_s32)(x)
+#endif
 
 #define get_block_idx()             rd_npu_get_block_idx(c)
 #define get_block_num()             rd_npu_get_block_num(c)
@@ -116,9 +129,15 @@ static inline rd_npu_scalar rd_npu_scalar_double(double x) { return rd_npu_f32((
 #define load_gm_float(...)     rd_npu_load_gm_float(c, RD_SITE, __VA_ARGS__)
 #define load_ub(...)           rd_npu_load_ub(c, RD_SITE, __VA_ARGS__)
 #define store_ub(type, dst, x) rd_npu_store_ub(c, RD_SITE, type, dst, RD_NPU_SCALAR(x))
-#define sadd(type, a, b)       rd_npu_sadd(c, RD_SITE, type, RD_NPU_SCALAR(a), RD_NPU_SCALAR(b))
-#define ssub(type, a, b)       rd_npu_ssub(c, RD_SITE, type, RD_NPU_SCALAR(a), RD_NPU_SCALAR(b))
-#define smul(type, a, b)       rd_npu_smul(c, RD_SITE, type, RD_NPU_SCALAR(a), RD_NPU_SCALAR(b))
-#define scmp_lt(type, a, b)    rd_npu_scmp_lt(c, RD_SITE, type, RD_NPU_SCALAR(a), RD_NPU_SCALAR(b))
+#define get_value(...)         rd_npu_get_value(c, RD_SITE, __VA_ARGS__)
+#define get_value_int(...)     rd_npu_get_value_int(c, RD_SITE, __VA_ARGS__)
+#define get_value_float(...)   rd_npu_get_value_float(c, RD_SITE, __VA_ARGS__)
+#define set_value(...)         rd_npu_set_value(c, RD_SITE, __VA_ARGS__)
+#define data_cache_clean_and_invalid(...)                                                          \
+  rd_npu_data_cache_clean_and_invalid(c, RD_SITE, __VA_ARGS__)
+#define sadd(type, a, b)    rd_npu_sadd(c, RD_SITE, type, RD_NPU_SCALAR(a), RD_NPU_SCALAR(b))
+#define ssub(type, a, b)    rd_npu_ssub(c, RD_SITE, type, RD_NPU_SCALAR(a), RD_NPU_SCALAR(b))
+#define smul(type, a, b)    rd_npu_smul(c, RD_SITE, type, RD_NPU_SCALAR(a), RD_NPU_SCALAR(b))
+#define scmp_lt(type, a, b) rd_npu_scmp_lt(c, RD_SITE, type, RD_NPU_SCALAR(a), RD_NPU_SCALAR(b))
 
 #endif

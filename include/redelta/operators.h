@@ -41,9 +41,14 @@ typedef struct rd_chunk_gated_delta_rule_params {
   rd_tensor query, key, value, beta, state, actual_seq_lengths, g;
   double scale_value; /* default 1.0 */
   rd_tensor out, final_state;
-  rd_numerics numerics; /* default RD_EXACT */
+  int32_t numerics; /* rd_numerics, default RD_EXACT */
+  int32_t reserved;
 } rd_chunk_gated_delta_rule_params;
-RD_API void rd_chunk_gated_delta_rule_init(rd_chunk_gated_delta_rule_params *params);
+RD_API void rd_chunk_gated_delta_rule_init_sized(rd_chunk_gated_delta_rule_params *params,
+                                                 size_t struct_size);
+static inline void rd_chunk_gated_delta_rule_init(rd_chunk_gated_delta_rule_params *params) {
+  rd_chunk_gated_delta_rule_init_sized(params, sizeof *params);
+}
 RD_API rd_status rd_chunk_gated_delta_rule(rd_context *ctx,
                                            const rd_chunk_gated_delta_rule_params *params);
 
@@ -65,17 +70,23 @@ RD_API rd_status rd_chunk_gated_delta_rule(rd_context *ctx,
 typedef struct rd_fused_recurrent_kda_replayssm_params {
   size_t struct_size;
   rd_tensor mixedqkv, recurrent_state, beta, g;
-  int32_t has_scale; /* 0: None, scale = 128^-1/2 (default) */
+  int32_t has_scale;  /* 0: None, scale = 128^-1/2 (default) */
+  int32_t layout_qkv; /* rd_layout_qkv, default RD_BSND */
   double scale;
   rd_tensor A_log, dt_bias;
-  double lower_bound;       /* default -5.0, in [-5, 0]: RD_E_LOWER_BOUND */
-  rd_layout_qkv layout_qkv; /* default RD_BSND */
+  double lower_bound; /* default -5.0, in [-5, 0]: RD_E_LOWER_BOUND */
   rd_tensor replay_u, replay_k, replay_decay, cu_seqlens;
   int32_t block_num;
+  int32_t numerics; /* rd_numerics, default RD_EXACT */
   rd_tensor out;
-  rd_numerics numerics; /* default RD_EXACT */
 } rd_fused_recurrent_kda_replayssm_params;
-RD_API void rd_fused_recurrent_kda_replayssm_init(rd_fused_recurrent_kda_replayssm_params *params);
+RD_API void
+rd_fused_recurrent_kda_replayssm_init_sized(rd_fused_recurrent_kda_replayssm_params *params,
+                                            size_t struct_size);
+static inline void
+rd_fused_recurrent_kda_replayssm_init(rd_fused_recurrent_kda_replayssm_params *params) {
+  rd_fused_recurrent_kda_replayssm_init_sized(params, sizeof *params);
+}
 RD_API rd_status rd_fused_recurrent_kda_replayssm(
     rd_context *ctx, const rd_fused_recurrent_kda_replayssm_params *params);
 
@@ -87,9 +98,15 @@ typedef struct rd_commit_recurrent_kda_replayssm_params {
   size_t struct_size;
   rd_tensor recurrent_state, replay_u, replay_k, replay_decay, num_accepted_tokens;
   int32_t block_num;
+  int32_t reserved;
 } rd_commit_recurrent_kda_replayssm_params;
 RD_API void
-rd_commit_recurrent_kda_replayssm_init(rd_commit_recurrent_kda_replayssm_params *params);
+rd_commit_recurrent_kda_replayssm_init_sized(rd_commit_recurrent_kda_replayssm_params *params,
+                                             size_t struct_size);
+static inline void
+rd_commit_recurrent_kda_replayssm_init(rd_commit_recurrent_kda_replayssm_params *params) {
+  rd_commit_recurrent_kda_replayssm_init_sized(params, sizeof *params);
+}
 RD_API rd_status rd_commit_recurrent_kda_replayssm(
     rd_context *ctx, const rd_commit_recurrent_kda_replayssm_params *params);
 
@@ -102,11 +119,16 @@ RD_API rd_status rd_commit_recurrent_kda_replayssm(
 typedef struct rd_flash_kda_metadata_params {
   size_t struct_size;
   rd_tensor q, v, initial_state;
-  rd_layout_qkv layout_qkv;
+  int32_t layout_qkv; /* rd_layout_qkv, default RD_BNSD */
+  int32_t reserved;
   rd_tensor cu_seqlens;
   rd_tensor metadata;
 } rd_flash_kda_metadata_params;
-RD_API void rd_flash_kda_metadata_init(rd_flash_kda_metadata_params *params);
+RD_API void rd_flash_kda_metadata_init_sized(rd_flash_kda_metadata_params *params,
+                                             size_t struct_size);
+static inline void rd_flash_kda_metadata_init(rd_flash_kda_metadata_params *params) {
+  rd_flash_kda_metadata_init_sized(params, sizeof *params);
+}
 RD_API rd_status rd_flash_kda_metadata_size(rd_context *ctx,
                                             const rd_flash_kda_metadata_params *params, int64_t *n);
 RD_API rd_status rd_flash_kda_metadata(rd_context *ctx, const rd_flash_kda_metadata_params *params);
@@ -119,22 +141,27 @@ RD_API rd_status rd_flash_kda_metadata(rd_context *ctx, const rd_flash_kda_metad
  *   beta (logits)    [B,Hv,S]        [B,S,Hv]        [T,Hv]        bf16
  *   initial_state    [B,Hv,128,128] f32 VK, read-only; final_state the same, written; may be equal
  *   A_log [Hv] f32, dt_bias [Hv,128] f32; grouped heads
- *   metadata         absent (the call makes its own schedule; TND then needs B = 1), or from
- *                    flash_kda_metadata for the same shapes (else RD_E_METADATA)
+ *   metadata         from flash_kda_metadata for the same shapes (else RD_E_METADATA), or absent: then
+ *                    every sequence has S tokens; in TND it alone says where sequences begin, so
+ *                    without it B, of initial_state, must be 1 (else RD_E_NULL)
  * Zero lengths pass the state through. lower_bound outside [-5, 0]: RD_E_LOWER_BOUND. */
 typedef struct rd_flash_kda_params {
   size_t struct_size;
   rd_tensor q, k, v, g, beta;
-  int32_t has_scale; /* 0: None, 128^-1/2 (default) */
+  int32_t has_scale;  /* 0: None, scale = 128^-1/2 (default) */
+  int32_t layout_qkv; /* rd_layout_qkv, default RD_BNSD */
   double scale;
   rd_tensor initial_state, A_log, dt_bias;
-  double lower_bound;       /* default -5.0 */
-  rd_layout_qkv layout_qkv; /* default RD_BNSD */
+  double lower_bound; /* default -5.0 */
   rd_tensor metadata;
   rd_tensor out, final_state;
-  rd_numerics numerics; /* default RD_EXACT */
+  int32_t numerics; /* rd_numerics, default RD_EXACT */
+  int32_t reserved;
 } rd_flash_kda_params;
-RD_API void rd_flash_kda_init(rd_flash_kda_params *params);
+RD_API void rd_flash_kda_init_sized(rd_flash_kda_params *params, size_t struct_size);
+static inline void rd_flash_kda_init(rd_flash_kda_params *params) {
+  rd_flash_kda_init_sized(params, sizeof *params);
+}
 RD_API rd_status rd_flash_kda(rd_context *ctx, const rd_flash_kda_params *params);
 
 /* ---- fused_recurrent_kda: KDA decode with a state snapshot per token ----------------------------
@@ -151,15 +178,19 @@ RD_API rd_status rd_flash_kda(rd_context *ctx, const rd_flash_kda_params *params
 typedef struct rd_fused_recurrent_kda_params {
   size_t struct_size;
   rd_tensor mixedqkv, state, beta, g;
-  int32_t has_scale;
+  int32_t has_scale;  /* 0: None, scale = 128^-1/2 (default) */
+  int32_t layout_qkv; /* rd_layout_qkv, default RD_BSND */
   double scale;
   rd_tensor A_log, dt_bias;
-  double lower_bound;       /* default -5.0 */
-  rd_layout_qkv layout_qkv; /* default RD_BSND */
+  double lower_bound; /* default -5.0 */
   rd_tensor cu_seqlens, ssm_state_indices, num_accepted_tokens;
   rd_tensor out;
 } rd_fused_recurrent_kda_params;
-RD_API void rd_fused_recurrent_kda_init(rd_fused_recurrent_kda_params *params);
+RD_API void rd_fused_recurrent_kda_init_sized(rd_fused_recurrent_kda_params *params,
+                                              size_t struct_size);
+static inline void rd_fused_recurrent_kda_init(rd_fused_recurrent_kda_params *params) {
+  rd_fused_recurrent_kda_init_sized(params, sizeof *params);
+}
 RD_API rd_status rd_fused_recurrent_kda(rd_context *ctx,
                                         const rd_fused_recurrent_kda_params *params);
 

@@ -2,7 +2,17 @@
  *
  * Letters used in every comment of this library:
  *   B batch   T tokens   Hk key heads   Hv value heads   K key size   V value size   C record capacity
+ *   S the state [V,K] of one head in equations, the tokens of a sequence in operator layouts (BSND)
+ *   N heads of an operator whose key and value heads are as many    R slots of an operator's states
  * All strides are in elements, all counts are 64-bit.
+ *
+ * Structs: fields that hold an enumeration are int32_t, so that no compiler option changes a size.
+ * Parameter structs begin with their size, which their _init function sets beside the defaults (NULL
+ * is allowed); later versions append fields, take the sizes of earlier ones, and read what an older
+ * caller does not have as zero. The _init functions are inline, so that they know the caller's size;
+ * bindings call _init_sized with theirs.
+ * `reserved` must stay zero (RD_E_PRESENCE). rd_tensor, rd_executor and rd_allocator have no size and
+ * never change.
  */
 #ifndef REDELTA_TYPES_H
 #define REDELTA_TYPES_H
@@ -23,7 +33,8 @@ extern "C" {
 #endif
 
 /* What a call returns. On any status other than RD_OK no output byte has changed; rd_last_error()
- * then names the parameter, what was expected and what came. */
+ * then names the parameter, what was expected and what came. Later versions may return further
+ * statuses: treat one that you do not know as a failure. */
 typedef enum rd_status {
   RD_OK = 0,
   RD_E_NULL = 1,         /* a required pointer or tensor is missing */
@@ -49,7 +60,7 @@ typedef enum rd_status {
   RD_E_BLOCK_NUM = 21,      /* block_num is none of the allowed values */
   RD_E_RECORDS = 22,        /* records do not belong to this problem (kind, sizes, types) */
   RD_E_CONSUMED = 23,       /* records were already committed */
-  RD_E_PRESENCE = 24,   /* a tensor is given that must be absent here, or two exclude each other */
+  RD_E_PRESENCE = 24,   /* something is given that must be absent here, or two exclude each other */
   RD_E_METADATA = 25,   /* metadata is damaged or was made for another call */
   RD_E_OVERFLOW = 26,   /* a size does not fit 64 bits */
   RD_E_NOMEM = 27,      /* the allocator returned NULL */
@@ -59,13 +70,14 @@ typedef enum rd_status {
   RD_E_ISA = 31,        /* the CPU mask leaves no kernel, or names an ISA this machine lacks */
   RD_E_PLAN = 32,       /* plan was made for another problem or smaller maximum shapes */
   RD_E_BUFFER = 33,     /* a serialised buffer is too small, damaged or of another version */
-  RD_E_SYSTEM = 34      /* the operating system refused (threads) */
+  RD_E_SYSTEM = 34,     /* the operating system refused (threads) */
+  RD_E_TREE = 35        /* a draft tree in which a node's parent is no earlier node and not -1 */
 } rd_status;
 
 /* A short English name of a status ("RD_E_DTYPE"); "RD_E_?" for an unknown one. Never NULL. */
 RD_API const char *rd_status_name(rd_status status);
 
-/* Element types. 0 marks an absent tensor. */
+/* Element types. 0 is that of an absent tensor, whose other fields are zero, too. */
 typedef enum rd_dtype {
   RD_ABSENT = 0,
   RD_F32 = 1,
@@ -80,14 +92,15 @@ RD_API size_t rd_dtype_size(rd_dtype dtype);
 
 #define RD_MAX_RANK 4
 
-/* A view of caller-owned memory. A zero-initialised view is an absent tensor.
+/* A view of caller-owned memory. A zero-initialised view is an absent tensor; one whose dtype alone is
+ * 0 is a mistake (RD_E_DTYPE), wherever a tensor may be absent, too.
  *   - Innermost stride must be 1 where the innermost dimension exceeds 1. Other strides: any
  *     value >= 0 for inputs (0 broadcasts); elements of an output may not share memory.
  *   - A tensor with no elements may have data == NULL.
  *   - `data` is not const so that one type serves all; inputs are never written. */
 typedef struct rd_tensor {
   void *data;
-  rd_dtype dtype;
+  int32_t dtype; /* rd_dtype */
   int32_t rank;
   int64_t shape[RD_MAX_RANK];
   int64_t stride[RD_MAX_RANK];

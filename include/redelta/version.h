@@ -3,8 +3,8 @@
 #define REDELTA_VERSION_H
 
 #define RD_VERSION_MAJOR  0
-#define RD_VERSION_MINOR  1
+#define RD_VERSION_MINOR  2
 #define RD_VERSION_PATCH  0
-#define RD_VERSION_STRING "0.1.0"
+#define RD_VERSION_STRING "0.2.0-dev"
 
 #endif

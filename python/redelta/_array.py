@@ -73,15 +73,16 @@ def _interface_view(array: Any) -> View:
 
 _viewers: dict[type, Callable[[Any], View]] = {np.ndarray: _numpy_view}
 
-#: Tells autograd that a tensor was written in place (torch versions that can be told), else None.
+#: Tells autograd that a tensor was written in place; None until the first torch tensor is seen.
 changed: Callable[[Any], None] | None = None
 
 
-def _torch_changed(torch: Any) -> Callable[[Any], None] | None:
-    increment = getattr(getattr(torch.autograd, "graph", None), "increment_version", None)
-    if increment is None:
-        return None
+def _torch_changed(torch: Any) -> Callable[[Any], None]:
     tensor_type = torch.Tensor
+    increment = getattr(getattr(torch.autograd, "graph", None), "increment_version", None)
+    if increment is None:  # before torch 2.1: an operator in place that changes nothing
+        def increment(tensor: Any) -> None:
+            tensor.transpose_(0, 0)
 
     def tell(array: Any) -> None:
         if isinstance(array, tensor_type) and not array.is_inference():

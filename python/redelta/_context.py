@@ -1,34 +1,38 @@
-"""One C context per Python thread, made on first use and made anew when a setting changes.
+"""Whose threads a call runs on: one pool for the whole process, lent to one call at a time.
 
-A context serves one call at a time, so threads never share one: concurrent calls run side by side, each
-on its own context (and its own built-in pool of threads). Settings are process-wide; every thread picks
-up a change with its next call. After ``fork()`` the C library recreates its pool in the child.
+A C context serves one call at a time. The process has one with all its threads; a call takes it when it is
+free, from whichever Python thread. A call that finds it taken runs on its own Python thread alone, with a
+context of that thread that has no pool. So calls from several threads run side by side and share one budget
+of threads, whatever their number; no bit depends on it. Settings are process-wide and hold from the next
+call on. After ``fork()`` the C library makes the pool anew in the child.
 """
 from __future__ import annotations
 
+import os
 import threading
 from ctypes import byref, c_void_p, sizeof
-from typing import Any
+from typing import Any, Callable
 
-from . import _errors, _lib
+from . import _cpus, _errors, _lib
+from ._types import Isa
 
 _settings = {"threads": 0, "isa_mask": 0}
+_default = _cpus.default_threads()  # what threads = 0 means
 _generation = 0  # grows with every change of _settings
 
 
 class Context:
-    """A C context, its generation, and the thread's call frames."""
+    """A C context and the generation of the settings it was made with."""
 
-    __slots__ = ("handle", "generation", "frames", "_destroy")
+    __slots__ = ("handle", "generation", "_destroy")
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int) -> None:
         self._destroy = _lib.lib.rd_context_destroy  # still there when modules are torn down
         self.handle: int | None = None
         self.generation = _generation
-        self.frames: dict[Any, Any] = {}
         options = _lib.ContextOptions()
-        _lib.lib.rd_context_options_init(byref(options))
-        options.threads, options.isa_mask = _settings["threads"], _settings["isa_mask"]
+        _lib.lib.rd_context_options_init_sized(byref(options), sizeof(options))
+        options.threads, options.isa_mask = threads, _settings["isa_mask"]
         out = c_void_p()
         status = _lib.lib.rd_context_create(byref(options), byref(out))
         if status:
@@ -42,26 +46,79 @@ class Context:
             self._destroy(self.handle)
             self.handle = None
 
-    def check(self, status: int) -> None:
-        """Raises the exception of a failed call on this context."""
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise _errors.RedeltaTypeError("a context of the C library cannot be copied or pickled")
+
+    def call(self, function: Callable[..., int], *arguments: Any) -> None:
+        """Calls C on this context and raises its error. The GIL is released meanwhile."""
+        status = function(self.handle, *arguments)
         if status:
             text = _lib.lib.rd_last_error(self.handle).decode(errors="replace")
             raise _errors.from_status(status, text)
 
 
+_lock = threading.Lock()  # of _shared
+_shared: Context | None = None
+
+
+class Caller:
+    """A Python thread: its call frames, and a context for when the shared one is taken."""
+
+    __slots__ = ("own", "frames")
+
+    def __init__(self) -> None:
+        self.own: Context | None = None
+        self.frames: dict[Any, Any] = {}
+
+    def call(self, function: Callable[..., int], *arguments: Any, patience: float = 0) -> None:
+        """Calls ``function(context, *arguments)`` of C on the shared context, waiting up to ``patience``
+        seconds for it, or else on this thread's own. Raises C's error."""
+        global _shared
+        lock = _lock
+        if lock.acquire(timeout=patience) if patience else lock.acquire(False):
+            try:
+                context = _shared
+                if context is None or context.generation != _generation:
+                    context = _shared = Context(_threads())
+                context.call(function, *arguments)
+            finally:
+                lock.release()
+            return
+        own = self.own
+        if own is None or own.generation != _generation:
+            own = self.own = Context(1)
+        own.call(function, *arguments)
+
+
 class _Local(threading.local):
-    context: Context | None = None
+    caller: Caller | None = None
 
 
 _local = _Local()
 
 
-def current() -> Context:
-    """This thread's context."""
-    context = _local.context
-    if context is None or context.generation != _generation:
-        context = _local.context = Context()
-    return context
+def current() -> Caller:
+    """The calling thread."""
+    caller = _local.caller
+    if caller is None:
+        caller = _local.caller = Caller()
+    return caller
+
+
+def _threads() -> int:
+    return _settings["threads"] or _default
+
+
+def _after_fork() -> None:
+    """In the child of a fork: a context that was inside another thread's call stays busy for ever."""
+    global _lock, _shared
+    if _lock.locked():
+        if _shared is not None:
+            _shared.handle = None  # neither usable nor safe to destroy
+        _lock, _shared = threading.Lock(), None
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def _change(**settings: int) -> None:
@@ -70,7 +127,7 @@ def _change(**settings: int) -> None:
     before = dict(_settings)
     _settings.update(settings)
     try:
-        Context()
+        Context(_threads())
     except Exception:
         _settings.update(before)
         raise
@@ -78,29 +135,29 @@ def _change(**settings: int) -> None:
 
 
 def set_num_threads(threads: int | None) -> None:
-    """Sets how many threads each call may use, for all Python threads from their next call on.
+    """Sets how many threads calls may use, for the whole process from the next call on.
 
-    ``None`` or 0 means the CPUs this process may use (the default). The results never depend on it:
+    Calls that run at the same time share them: one uses them all, others run on their Python threads
+    alone. ``None`` or 0 means the default: the CPUs this process may use, at most its control group's CPU
+    quota (rounded up) and the environment variable ``OMP_NUM_THREADS``. The results never depend on it:
     every operator gives the same bits for every thread count.
 
     Raises ``TypeError`` for a non-integer, ``ValueError`` for a negative count or more than 1024.
     """
-    if threads is None:
-        threads = 0
-    if isinstance(threads, bool) or not hasattr(threads, "__index__"):
-        raise _errors.RedeltaTypeError(f"threads must be an integer or None, got {threads!r}")
-    threads = threads.__index__()
+    threads = 0 if threads is None else _errors.integer("threads", threads)
     if not 0 <= threads <= 1024:
         raise _errors.RedeltaValueError(f"threads must be in 0..1024, got {threads}")
+    global _default
+    _default = _cpus.default_threads()
     _change(threads=threads)
 
 
 def get_num_threads() -> int:
-    """How many threads a call from this Python thread uses."""
-    return _lib.lib.rd_context_threads(current().handle)
+    """How many threads a call may use, shared by those that run at the same time."""
+    return _threads()
 
 
-def set_isa(*names: str) -> None:
+def set_isa(*names: Isa) -> None:
     """Restricts the instruction sets: any of ``"scalar"``, ``"scalar_fma"``, ``"avx2"``, ``"avx512"``,
     ``"neon"``. No names lift the restriction. EXACT results have the same bits for all of them.
 
@@ -109,9 +166,11 @@ def set_isa(*names: str) -> None:
     """
     mask = 0
     for name in names:
+        if not isinstance(name, str):
+            raise _errors.RedeltaTypeError(f"instruction sets are named by strings, got {_errors.shown(name)}")
         if name not in _lib.ISA_BITS:
             raise _errors.RedeltaValueError(
-                f"unknown instruction set {name!r}; known: {', '.join(_lib.ISA_BITS)}")
+                f"unknown instruction set {_errors.shown(name)}; known: {', '.join(_lib.ISA_BITS)}")
         mask |= _lib.ISA_BITS[name]
     _change(isa_mask=mask)
 
@@ -125,23 +184,29 @@ def info() -> dict[str, Any]:
 
     Keys: ``version``, ``library``, ``threads``, ``isa_usable`` and ``isa_built`` (lists of names),
     ``kernels`` (slot -> ``(kernel, instruction set)``, ``("exact", None)`` where FAST has none of its
-    own), ``scratch_bytes`` (this thread's arena).
+    own), ``scratch_bytes`` (the arena of the context that was free).
     """
-    context, lib = current(), _lib.lib
-    kernels = {}
-    for slot in range(lib.rd_kernel_slots()):
-        chosen = lib.rd_kernel_chosen(context.handle, slot)
-        isa = _isa_names(lib.rd_kernel_isa(context.handle, slot))
-        kernels[lib.rd_kernel_slot_name(slot).decode()] = (
-            chosen.decode() if chosen else None, isa[0] if isa else None)
+    lib, kernels, scratch = _lib.lib, {}, 0
+
+    def look(handle: int) -> int:
+        nonlocal scratch
+        scratch = lib.rd_context_reserved(handle)
+        for slot in range(lib.rd_kernel_slots()):
+            chosen = lib.rd_kernel_chosen(handle, slot)
+            isa = _isa_names(lib.rd_kernel_isa(handle, slot))
+            kernels[lib.rd_kernel_slot_name(slot).decode()] = (
+                chosen.decode() if chosen else None, isa[0] if isa else None)
+        return 0
+
+    current().call(look, patience=1)
     return {
         "version": lib.rd_version().decode(),
         "library": str(_lib.library_path),
-        "threads": lib.rd_context_threads(context.handle),
+        "threads": _threads(),
         "isa_usable": _isa_names(lib.rd_isa_usable()),
         "isa_built": _isa_names(lib.rd_isa_built()),
         "kernels": kernels,
-        "scratch_bytes": lib.rd_context_reserved(context.handle),
+        "scratch_bytes": scratch,
     }
 
 

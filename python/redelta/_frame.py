@@ -2,7 +2,7 @@
 
 A frame belongs to one operation and one *signature* (presence, element type, shape and strides of every
 array). A warm call looks its frame up, writes the data pointers and calls C, which costs a few
-microseconds; a new signature builds a frame. Frames live in the thread's context. While in use a frame
+microseconds; a new signature builds a frame. Frames belong to the calling thread. While in use a frame
 is out of the cache, so a finaliser or signal handler that calls in between gets one of its own.
 """
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Frame:
         for struct, initialise, _ in operation.structs:
             made: Any = None if struct is None else struct()
             if initialise is not None:
-                initialise(byref(made))
+                initialise(byref(made), sizeof(made))
             elif made is not None and hasattr(made, "struct_size"):
                 made.struct_size = sizeof(made)
             self.structs.append(made)
@@ -80,18 +80,19 @@ class Frame:
         """Sets an argument that the signature does not determine."""
         self.args[index] = pointer
 
-    def run(self, context: _context.Context, *leading: Any) -> None:
+    def run(self, caller: _context.Caller, *leading: Any) -> None:
         """Calls C; raises its error. The GIL is released meanwhile."""
-        status = self.function(context.handle, *leading, *self.args)
-        owners, self.owners = self.owners, None
-        if status:
-            context.check(status)
+        owners = self.owners
+        try:
+            caller.call(self.function, *leading, *self.args)
+        finally:
+            self.owners = None
         changed = _array.changed
         if changed is not None and self.operation.writes:
             for view, cell in zip(owners, self.cells):
                 if cell[3]:
                     changed(view[3])
-        frames = context.frames
+        frames = caller.frames
         if len(frames) >= _CACHE:
             frames.clear()
         frames[self.key] = self
@@ -101,9 +102,9 @@ def _refused(operation: Operation, index: int, problem: str, status: int | None 
     return _errors.RedeltaValueError(f"{operation.names[index]}: {problem}", status)
 
 
-def enter(operation: Operation, arrays: Sequence[Any]) -> tuple[_context.Context, Frame]:
-    """The thread's context and a frame with every pointer set, ready for scalars and ``run``."""
-    context = _context.current()
+def enter(operation: Operation, arrays: Sequence[Any]) -> tuple[_context.Caller, Frame]:
+    """The calling thread and a frame with every pointer set, ready for scalars and ``run``."""
+    caller = _context.current()
     key: list[Any] = [operation]
     views: list[Any] = []
     key_append, views_append = key.append, views.append
@@ -127,7 +128,7 @@ def enter(operation: Operation, arrays: Sequence[Any]) -> tuple[_context.Context
         key_append(view[2])
         views_append(view)
     signature = tuple(key)
-    frame = context.frames.pop(signature, None)
+    frame = caller.frames.pop(signature, None)
     if frame is None:
         frame = Frame(operation, signature)
     for (address, read_only, _, _), (cell, mask, index, written) in zip(views, frame.cells):
@@ -137,4 +138,4 @@ def enter(operation: Operation, arrays: Sequence[Any]) -> tuple[_context.Context
             raise _refused(operation, index, f"memory is not aligned to its element size {mask + 1}", 8)
         cell.value = address
     frame.owners = views
-    return context, frame
+    return caller, frame

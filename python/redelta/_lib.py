@@ -16,7 +16,7 @@ from pathlib import Path
 __all__ = ["lib", "library_path", "status_name"]
 
 #: The version of the interface that the structures below describe.
-INTERFACE_VERSION = "0.1"
+INTERFACE_VERSION = "0.2"
 
 c_enum = c_int32  # every enumeration of the interface is an int
 
@@ -42,7 +42,8 @@ def _tensors(names: str) -> list[tuple[str, type]]:
 
 
 class Executor(Structure):
-    _fields_ = [("run", c_void_p), ("self", c_void_p), ("concurrency", c_int32)]
+    _fields_ = [("run", c_void_p), ("self", c_void_p), ("concurrency", c_int32),
+                ("reserved", c_int32)]
 
 
 class Allocator(Structure):
@@ -51,31 +52,33 @@ class Allocator(Structure):
 
 class ContextOptions(Structure):
     _fields_ = [("struct_size", c_size_t), ("threads", c_int32), ("isa_mask", c_uint32),
-                ("executor", Executor), ("allocator", Allocator)]
+                ("executor", Executor), ("allocator", Allocator), ("message", c_void_p),
+                ("message_size", c_size_t)]
 
 
 class Problem(Structure):
     _fields_ = [("struct_size", c_size_t), ("layout", c_enum), ("gate", c_enum), ("gate_axis", c_enum),
-                ("lower_bound", c_double), ("beta", c_enum), ("beta_times", c_int32),
-                ("qk_norm", c_enum), ("l2_eps", c_double), ("scale_default", c_int32),
-                ("scale", c_double), ("head_map", c_enum), ("numerics", c_enum),
-                ("Hk", c_int64), ("Hv", c_int64), ("K", c_int64), ("V", c_int64),
-                ("max_batch", c_int64), ("max_tokens", c_int64),
+                ("beta", c_enum), ("lower_bound", c_double), ("beta_times", c_int32),
+                ("qk_norm", c_enum), ("l2_eps", c_double), ("has_scale", c_int32),
+                ("head_map", c_enum), ("scale", c_double), ("numerics", c_enum),
+                ("state_layout", c_enum), ("Hk", c_int64), ("Hv", c_int64), ("K", c_int64),
+                ("V", c_int64), ("max_batch", c_int64), ("max_tokens", c_int64),
                 ("qkv_dtype", c_enum), ("gate_dtype", c_enum), ("beta_dtype", c_enum),
-                ("out_dtype", c_enum), ("state_layout", c_enum), ("state_dtype", c_enum),
-                ("record_dtype", c_enum), ("decay_dtype", c_enum), ("pad_slot", c_int32)]
+                ("out_dtype", c_enum), ("state_dtype", c_enum), ("record_dtype", c_enum),
+                ("decay_dtype", c_enum), ("pad_slot", c_int32), ("reserved", c_int64 * 8)]
 
 
 class PlanInfo(Structure):
     _fields_ = [("struct_size", c_size_t), ("scratch_bytes", c_size_t), ("threads", c_int32),
-                ("row_block", c_int64), ("work_items", c_int64), ("rows_kernel", c_char_p),
+                ("reserved0", c_int32), ("row_block", c_int64), ("work_items", c_int64), ("rows_kernel", c_char_p),
                 ("commit_kernel", c_char_p), ("prep_kernel", c_char_p),
                 ("fast_prefill_kernel", c_char_p), ("fast_verify_kernel", c_char_p),
-                ("record_bytes_per_token", c_size_t), ("snapshot_bytes_per_token", c_size_t)]
+                ("record_bytes_per_token", c_size_t), ("snapshot_bytes_per_token", c_size_t),
+                ("reserved", c_int64 * 8)]
 
 
 class Sequences(Structure):
-    _fields_ = [("struct_size", c_size_t), ("batch", c_int64), *_tensors("cu_seqlens lengths")]
+    _fields_ = [("struct_size", c_size_t), ("batch", c_int64), *_tensors("cu_seqlens lengths parents")]
 
 
 class Activations(Structure):
@@ -83,56 +86,58 @@ class Activations(Structure):
 
 
 class Slots(Structure):
-    _fields_ = _tensors("pool slots")
+    _fields_ = [("struct_size", c_size_t), *_tensors("pool slots")]
 
 
 class RecordsMade(Structure):
     _fields_ = [("magic", c_uint32), ("consumed", c_int32), ("gate_kind", c_int32),
-                ("head_map", c_int32), ("batch", c_int64), ("C", c_int64), ("Hk", c_int64),
-                ("Hv", c_int64), ("K", c_int64), ("V", c_int64)]
+                ("head_map", c_int32), ("tree", c_int32), ("reserved0", c_int32), ("batch", c_int64),
+                ("C", c_int64), ("Hk", c_int64), ("Hv", c_int64), ("K", c_int64), ("V", c_int64),
+                ("generation", c_int64), ("reserved", c_int64 * 6)]
 
 
 class Records(Structure):
-    _fields_ = [("struct_size", c_size_t), *_tensors("u k decay"), ("lengths", POINTER(c_int32)),
-                ("made", RecordsMade)]
+    _fields_ = [("struct_size", c_size_t), *_tensors("u k decay parents"), ("lengths", POINTER(c_int32)),
+                ("generation", POINTER(c_int64)), ("made", RecordsMade)]
 
 
 class ChunkGatedDeltaRule(Structure):
     _fields_ = [("struct_size", c_size_t),
                 *_tensors("query key value beta state actual_seq_lengths g"),
-                ("scale_value", c_double), *_tensors("out final_state"), ("numerics", c_enum)]
+                ("scale_value", c_double), *_tensors("out final_state"), ("numerics", c_enum),
+                ("reserved", c_int32)]
 
 
 class FusedRecurrentKdaReplayssm(Structure):
     _fields_ = [("struct_size", c_size_t), *_tensors("mixedqkv recurrent_state beta g"),
-                ("has_scale", c_int32), ("scale", c_double), *_tensors("A_log dt_bias"),
-                ("lower_bound", c_double), ("layout_qkv", c_enum),
+                ("has_scale", c_int32), ("layout_qkv", c_enum), ("scale", c_double),
+                *_tensors("A_log dt_bias"), ("lower_bound", c_double),
                 *_tensors("replay_u replay_k replay_decay cu_seqlens"), ("block_num", c_int32),
-                *_tensors("out"), ("numerics", c_enum)]
+                ("numerics", c_enum), *_tensors("out")]
 
 
 class CommitRecurrentKdaReplayssm(Structure):
     _fields_ = [("struct_size", c_size_t),
                 *_tensors("recurrent_state replay_u replay_k replay_decay num_accepted_tokens"),
-                ("block_num", c_int32)]
+                ("block_num", c_int32), ("reserved", c_int32)]
 
 
 class FlashKdaMetadata(Structure):
     _fields_ = [("struct_size", c_size_t), *_tensors("q v initial_state"), ("layout_qkv", c_enum),
-                *_tensors("cu_seqlens metadata")]
+                ("reserved", c_int32), *_tensors("cu_seqlens metadata")]
 
 
 class FlashKda(Structure):
     _fields_ = [("struct_size", c_size_t), *_tensors("q k v g beta"), ("has_scale", c_int32),
-                ("scale", c_double), *_tensors("initial_state A_log dt_bias"),
-                ("lower_bound", c_double), ("layout_qkv", c_enum),
-                *_tensors("metadata out final_state"), ("numerics", c_enum)]
+                ("layout_qkv", c_enum), ("scale", c_double), *_tensors("initial_state A_log dt_bias"),
+                ("lower_bound", c_double), *_tensors("metadata out final_state"),
+                ("numerics", c_enum), ("reserved", c_int32)]
 
 
 class FusedRecurrentKda(Structure):
     _fields_ = [("struct_size", c_size_t), *_tensors("mixedqkv state beta g"),
-                ("has_scale", c_int32), ("scale", c_double), *_tensors("A_log dt_bias"),
-                ("lower_bound", c_double), ("layout_qkv", c_enum),
+                ("has_scale", c_int32), ("layout_qkv", c_enum), ("scale", c_double),
+                *_tensors("A_log dt_bias"), ("lower_bound", c_double),
                 *_tensors("cu_seqlens ssm_state_indices num_accepted_tokens out")]
 
 
@@ -156,7 +161,7 @@ _HANDLE = c_void_p  # rd_context *, rd_plan *
 _PROTOTYPES = {
     "rd_version": (c_char_p, []),
     "rd_status_name": (c_char_p, [c_enum]),
-    "rd_context_options_init": (None, [c_void_p]),
+    "rd_context_options_init_sized": (None, [c_void_p, c_size_t]),
     "rd_context_create": (c_enum, [c_void_p, c_void_p]),
     "rd_context_destroy": (None, [_HANDLE]),
     "rd_last_error": (c_char_p, [_HANDLE]),
@@ -168,11 +173,11 @@ _PROTOTYPES = {
     "rd_kernel_slot_name": (c_char_p, [c_int32]),
     "rd_kernel_chosen": (c_char_p, [_HANDLE, c_int32]),
     "rd_kernel_isa": (c_uint32, [_HANDLE, c_int32]),
-    "rd_problem_init": (None, [c_void_p]),
+    "rd_problem_init_sized": (None, [c_void_p, c_size_t]),
     "rd_plan_create": (c_enum, [_HANDLE, c_void_p, c_void_p]),
     "rd_plan_destroy": (None, [_HANDLE]),
     "rd_plan_get_info": (c_enum, [_HANDLE, c_void_p]),
-    "rd_prefill": (c_enum, [_HANDLE, _HANDLE] + 4 * [c_void_p]),
+    "rd_prefill": (c_enum, [_HANDLE, _HANDLE] + 5 * [c_void_p]),
     "rd_decode": (c_enum, [_HANDLE, _HANDLE] + 5 * [c_void_p]),
     "rd_verify": (c_enum, [_HANDLE, _HANDLE] + 4 * [c_void_p]),
     "rd_commit": (c_enum, [_HANDLE, _HANDLE] + 3 * [c_void_p]),
@@ -192,7 +197,7 @@ for _name in ("chunk_gated_delta_rule", "fused_recurrent_kda_replayssm",
               "commit_recurrent_kda_replayssm", "flash_kda_metadata", "flash_kda",
               "fused_recurrent_kda"):
     _PROTOTYPES[f"rd_{_name}"] = (c_enum, [_HANDLE, c_void_p])
-    _PROTOTYPES[f"rd_{_name}_init"] = (None, [c_void_p])
+    _PROTOTYPES[f"rd_{_name}_init_sized"] = (None, [c_void_p, c_size_t])
 
 
 def _candidates() -> list[Path]:

@@ -29,19 +29,18 @@ from typing import Any, Callable, Tuple, TypeVar
 
 from . import _array, _errors, _lib
 from ._frame import Operation, enter
+from ._types import AnyArray, Array, LayoutQKV, StateArray
 
 __all__ = ["chunk_gated_delta_rule", "fused_recurrent_kda_replayssm",
            "commit_recurrent_kda_replayssm", "flash_kda", "flash_kda_metadata", "fused_recurrent_kda"]
 
-#: A NumPy array, a torch CPU tensor, or any object with ``__dlpack__`` or ``__array_interface__``.
-Array = Any
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def _operation(name: str, struct: type, arrays: str, optional: str = "", writes: str = "") -> Operation:
     names = arrays.split()
     return Operation(
-        f"rd_{name}", [(struct, getattr(_lib.lib, f"rd_{name}_init"), False)],
+        f"rd_{name}", [(struct, getattr(_lib.lib, f"rd_{name}_init_sized"), False)],
         [(array, 0, array) for array in names], writes=writes,
         required=" ".join(array for array in names if array not in optional.split()))
 
@@ -71,18 +70,17 @@ def _layout(layout_qkv: str) -> int:
     code = _LAYOUTS.get(layout_qkv) if isinstance(layout_qkv, str) else None
     if code is None:
         kind = _errors.RedeltaValueError if isinstance(layout_qkv, str) else _errors.RedeltaTypeError
-        raise kind(f"layout_qkv: must be 'BSND', 'BNSD' or 'TND', got {layout_qkv!r}", 3)
+        raise kind(f"layout_qkv: must be 'BSND', 'BNSD' or 'TND', got {_errors.shown(layout_qkv)}", 3)
     return code
 
 
 def _block_num(block_num: int | None) -> int:
     if block_num is None:
         return 0
-    if isinstance(block_num, bool) or not hasattr(block_num, "__index__"):
-        raise _errors.RedeltaTypeError(f"block_num: must be 8, 24, 28, 32 or None, got {block_num!r}")
-    if block_num.__index__() not in (8, 24, 28, 32):  # 0 is C's None and must not slip through
-        raise _errors.RedeltaValueError(f"block_num: must be 8, 24, 28, 32 or None, got {block_num}", 21)
-    return block_num.__index__()
+    found = _errors.integer("block_num", block_num)
+    if found not in (8, 24, 28, 32):  # 0 is C's None and must not slip through
+        raise _errors.RedeltaValueError(f"block_num: must be 8, 24, 28, 32 or None, got {found}", 21)
+    return found
 
 
 def _like(name: str, array: Array) -> Any:
@@ -104,12 +102,20 @@ def _set_gate(params: Any, scale: float | None, lower_bound: float, layout_qkv: 
 
 # ------------------------------------------------------------------------------- GDN prefill ------
 
-_FLA = ("this looks like a call of the chunk_gated_delta_rule of the flash-linear-attention library "
+_LIBRARY = "the flash-linear-attention library"
+_FLA = (f"this looks like a call of the chunk_gated_delta_rule of {_LIBRARY} "
         "(q, k, v, g, beta, scale, initial_state, ... with tensors [B,T,H,D]). redelta's operator of this "
         "name takes (query, key, value, beta, state, actual_seq_lengths, g=None, scale_value=1.0) with "
         "tensors [B,H,T,D], a state [B,Hv,K,V] and int32 lengths, and returns (out, final_state)")
-_FLA_NAMES = frozenset("q k v scale initial_state output_final_state use_qk_l2norm_in_kernel cu_seqlens "
-                       "head_first transpose_state_layout".split())
+_FLA_KDA = (f"this looks like a call of the fused_recurrent_kda of {_LIBRARY} "
+            "(q, k, v, g, beta, A_log, dt_bias, scale, initial_state, ... with tensors [B,T,H,D]). redelta's "
+            "operator of this name takes (mixedqkv, state, beta, g, scale, A_log, dt_bias, lower_bound=-5.0, "
+            "layout_qkv='BSND') with q, k and v in one tensor and a state [R,N,128,128] that is written in "
+            "place, and returns (state, out); redelta.Plan takes q, k and v apart")
+#: Parameters of the other library that neither operator has.
+_FLA_NAMES = frozenset("q k v initial_state output_final_state use_qk_l2norm_in_kernel head_first "
+                       "transpose_state_layout state_v_first use_gate_in_kernel "
+                       "use_beta_sigmoid_in_kernel".split())
 
 
 def _rank(array: Any) -> int:
@@ -117,34 +123,48 @@ def _rank(array: Any) -> int:
     return len(shape) if isinstance(shape, tuple) else -1
 
 
-def _tells_fla_apart(function: _Function) -> _Function:
+def _like_fla_gdn(args: tuple, kwargs: dict) -> bool:
+    fifth: Any = args[4] if len(args) > 4 else kwargs.get("state")
+    return (not (_FLA_NAMES | {"scale", "cu_seqlens"}).isdisjoint(kwargs)
+            or len(args) == 5 and "actual_seq_lengths" not in kwargs and _rank(fifth) == 3
+            or len(args) > 5 and (args[5] is None or isinstance(args[5], float))
+            or len(args) > 4 and _rank(args[3]) == _rank(args[4]) == 3)
+
+
+def _like_fla_kda(args: tuple, kwargs: dict) -> bool:
+    # The fifth argument is a scale here and beta there; the third is beta here and v there.
+    return (not _FLA_NAMES.isdisjoint(kwargs) or len(args) > 4 and _rank(args[4]) >= 2
+            or len(args) > 2 and "beta" in kwargs)
+
+
+def _tells_fla_apart(looks: Callable[[tuple, dict], bool], hint: str) -> Callable[[_Function], _Function]:
     """Turns the errors of a call written for the other library of the same name into one that says so."""
 
-    @functools.wraps(function)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return function(*args, **kwargs)
-        except (TypeError, ValueError) as error:
-            fifth: Any = args[4] if len(args) > 4 else kwargs.get("state")
-            value: Any = args[2] if len(args) > 2 else kwargs.get("value")
-            if (not _FLA_NAMES.isdisjoint(kwargs)
-                    or len(args) == 5 and "actual_seq_lengths" not in kwargs and _rank(fifth) == 3
-                    or len(args) > 5 and (args[5] is None or isinstance(args[5], float))
-                    or len(args) > 4 and _rank(args[3]) == _rank(args[4]) == 3):
-                raise _errors.RedeltaTypeError(_FLA) from error
-            if (isinstance(error, _errors.Error) and _rank(value) == _rank(fifth) == 4
-                    and value.shape[1] != fifth.shape[1] == value.shape[2]):
-                raise type(error)(f"{error}. The tensors look like [B,T,H,D]: {_FLA}",
-                                  error.status) from error
-            raise
+    def decorate(function: _Function) -> _Function:
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return function(*args, **kwargs)
+            except (TypeError, ValueError) as error:
+                if looks(args, kwargs):
+                    raise _errors.RedeltaTypeError(hint) from error
+                value: Any = args[2] if len(args) > 2 else kwargs.get("value")
+                state: Any = args[4] if len(args) > 4 else kwargs.get("state")
+                if (hint is _FLA and isinstance(error, _errors.Error) and _rank(value) == _rank(state) == 4
+                        and value.shape[1] != state.shape[1] == value.shape[2]):
+                    raise type(error)(f"{error}. The tensors look like [B,T,H,D]: {hint}",
+                                      error.status) from error
+                raise
 
-    return wrapper  # type: ignore[return-value]
+        return wrapper  # type: ignore[return-value]
+
+    return decorate
 
 
-@_tells_fla_apart
-def chunk_gated_delta_rule(query: Array, key: Array, value: Array, beta: Array, state: Array,
+@_tells_fla_apart(_like_fla_gdn, _FLA)
+def chunk_gated_delta_rule(query: Array, key: Array, value: AnyArray, beta: Array, state: StateArray,
                            actual_seq_lengths: Array, g: Array | None = None,
-                           scale_value: float = 1.0) -> Tuple[Array, Array]:
+                           scale_value: float = 1.0) -> Tuple[AnyArray, StateArray]:
     """Gated DeltaNet prefill: whole sequences, outputs and final states.
 
     ``a_t = exp(g_t)``, one number per head (1 without ``g``); ``o_t = scale_value S q_t``. Queries and
@@ -167,10 +187,10 @@ def chunk_gated_delta_rule(query: Array, key: Array, value: Array, beta: Array, 
     that has a function of the same name (``q, k, v, g, beta, scale``, [B,T,H,D]) is told so.
     """
     out, final_state = _like("value", value), _like("state", state)
-    context, frame = enter(_CHUNK, (query, key, value, beta, state, actual_seq_lengths, g, out,
+    caller, frame = enter(_CHUNK, (query, key, value, beta, state, actual_seq_lengths, g, out,
                                     final_state))
     frame.params.scale_value = _errors.number("scale_value", scale_value)
-    frame.run(context)
+    frame.run(caller)
     return out, final_state
 
 
@@ -178,10 +198,10 @@ def chunk_gated_delta_rule(query: Array, key: Array, value: Array, beta: Array, 
 
 
 def fused_recurrent_kda_replayssm(
-        mixedqkv: Array, recurrent_state: Array, beta: Array, g: Array, scale: float | None,
-        A_log: Array, dt_bias: Array, lower_bound: float = -5.0, layout_qkv: str = "BSND", *,
+        mixedqkv: Array, recurrent_state: Array, beta: Array, g: AnyArray, scale: float | None,
+        A_log: Array, dt_bias: Array, lower_bound: float = -5.0, layout_qkv: LayoutQKV = "BSND", *,
         replay_u: Array, replay_k: Array, replay_decay: Array, cu_seqlens: Array | None = None,
-        block_num: int | None = None) -> Array:
+        block_num: int | None = None) -> AnyArray:
     """KDA verify: outputs of all candidate tokens, and the records that let a commit replay them.
 
     q and k are l2-normalised (eps 1e-6 inside the root); ``a_t = exp(lower_bound sigmoid(exp(A_log)
@@ -209,12 +229,12 @@ def fused_recurrent_kda_replayssm(
     """
     block_num = _block_num(block_num)
     out = _like("g", g)
-    context, frame = enter(_VERIFY, (mixedqkv, recurrent_state, beta, g, A_log, dt_bias, replay_u,
+    caller, frame = enter(_VERIFY, (mixedqkv, recurrent_state, beta, g, A_log, dt_bias, replay_u,
                                      replay_k, replay_decay, cu_seqlens, out))
     params = frame.params
     _set_gate(params, scale, lower_bound, layout_qkv)
     params.block_num = block_num
-    frame.run(context)
+    frame.run(caller)
     return out
 
 
@@ -232,14 +252,14 @@ def commit_recurrent_kda_replayssm(recurrent_state: Array, replay_u: Array, repl
     :func:`fused_recurrent_kda_replayssm`. Returns None.
     """
     block_num = _block_num(block_num)
-    context, frame = enter(_COMMIT, (recurrent_state, replay_u, replay_k, replay_decay,
+    caller, frame = enter(_COMMIT, (recurrent_state, replay_u, replay_k, replay_decay,
                                      num_accepted_tokens))
     frame.params.block_num = block_num
-    frame.run(context)
+    frame.run(caller)
 
 
-def flash_kda_metadata(q: Array, v: Array, initial_state: Array, layout_qkv: str,
-                       cu_seqlens: Array | None = None) -> Array:
+def flash_kda_metadata(q: AnyArray, v: Array, initial_state: Array, layout_qkv: LayoutQKV,
+                       cu_seqlens: Array | None = None) -> AnyArray:
     """A schedule for :func:`flash_kda`, reusable by every layer with the same shapes and lengths.
 
     Reads shapes and lengths only. ``q``, ``v``, ``initial_state`` and ``layout_qkv`` as in
@@ -249,20 +269,20 @@ def flash_kda_metadata(q: Array, v: Array, initial_state: Array, layout_qkv: str
     Returns an opaque 1-D int32 array of the same library as ``q``.
     """
     layout = _layout(layout_qkv)
-    context, frame = enter(_METADATA, (q, v, initial_state, cu_seqlens, None))
+    caller, frame = enter(_METADATA, (q, v, initial_state, cu_seqlens, None))
     frame.params.layout_qkv = layout
     size = c_int64()
-    context.check(_lib.lib.rd_flash_kda_metadata_size(context.handle, byref(frame.params), byref(size)))
+    caller.call(_lib.lib.rd_flash_kda_metadata_size, byref(frame.params), byref(size))
     metadata = _array.empty_like(q, (size.value,), "int32")
-    context, frame = enter(_METADATA, (q, v, initial_state, cu_seqlens, metadata))
+    caller, frame = enter(_METADATA, (q, v, initial_state, cu_seqlens, metadata))
     frame.params.layout_qkv = layout
-    frame.run(context)
+    frame.run(caller)
     return metadata
 
 
-def flash_kda(q: Array, k: Array, v: Array, g: Array, beta: Array, scale: float | None,
-              initial_state: Array, A_log: Array, dt_bias: Array, lower_bound: float = -5.0,
-              layout_qkv: str = "BNSD", metadata: Array | None = None) -> Tuple[Array, Array]:
+def flash_kda(q: Array, k: Array, v: AnyArray, g: Array, beta: Array, scale: float | None,
+              initial_state: StateArray, A_log: Array, dt_bias: Array, lower_bound: float = -5.0,
+              layout_qkv: LayoutQKV = "BNSD", metadata: Array | None = None) -> Tuple[AnyArray, StateArray]:
     """KDA prefill: whole sequences, outputs and final states.
 
     Gate, beta, normalisation and scale as in :func:`fused_recurrent_kda_replayssm`; value head hv reads
@@ -284,18 +304,19 @@ def flash_kda(q: Array, k: Array, v: Array, g: Array, beta: Array, scale: float 
     Returns ``(out as v, final_state as initial_state)``.
     """
     out, final_state = _like("v", v), _like("initial_state", initial_state)
-    context, frame = enter(_FLASH, (q, k, v, g, beta, initial_state, A_log, dt_bias, metadata, out,
+    caller, frame = enter(_FLASH, (q, k, v, g, beta, initial_state, A_log, dt_bias, metadata, out,
                                     final_state))
     _set_gate(frame.params, scale, lower_bound, layout_qkv)
-    frame.run(context)
+    frame.run(caller)
     return out, final_state
 
 
-def fused_recurrent_kda(mixedqkv: Array, state: Array, beta: Array, g: Array, scale: float | None,
+@_tells_fla_apart(_like_fla_kda, _FLA_KDA)
+def fused_recurrent_kda(mixedqkv: Array, state: StateArray, beta: Array, g: AnyArray, scale: float | None,
                         A_log: Array, dt_bias: Array, lower_bound: float = -5.0,
-                        layout_qkv: str = "BSND", *, cu_seqlens: Array | None = None,
+                        layout_qkv: LayoutQKV = "BSND", *, cu_seqlens: Array | None = None,
                         ssm_state_indices: Array | None = None,
-                        num_accepted_tokens: Array | None = None) -> Tuple[Array, Array]:
+                        num_accepted_tokens: Array | None = None) -> Tuple[StateArray, AnyArray]:
     """KDA decode with a state snapshot per token.
 
     Tensors and equations as in :func:`fused_recurrent_kda_replayssm`, and
@@ -314,8 +335,8 @@ def fused_recurrent_kda(mixedqkv: Array, state: Array, beta: Array, g: Array, sc
     Returns ``(state, out)``: the array passed in, and outputs in the shape and type of ``g``.
     """
     out = _like("g", g)
-    context, frame = enter(_DECODE, (mixedqkv, state, beta, g, A_log, dt_bias, cu_seqlens,
+    caller, frame = enter(_DECODE, (mixedqkv, state, beta, g, A_log, dt_bias, cu_seqlens,
                                      ssm_state_indices, num_accepted_tokens, out))
     _set_gate(frame.params, scale, lower_bound, layout_qkv)
-    frame.run(context)
+    frame.run(caller)
     return state, out

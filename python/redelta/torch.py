@@ -18,6 +18,7 @@ from torch import Tensor
 
 from . import _errors
 from . import operators as _eager
+from ._types import LayoutQKV
 
 __all__ = list(_eager.__all__)
 
@@ -102,7 +103,8 @@ def _metadata_sizes() -> dict:
     linear in the number of sequences, and only C knows the numbers.
     """
     sizes = {}
-    for layout, given in (("BSND", 0), ("BSND", 1), ("BNSD", 0), ("BNSD", 1), ("TND", 1)):
+    cases: list[Tuple[LayoutQKV, int]] = [("BSND", 0), ("BSND", 1), ("BNSD", 0), ("BNSD", 1), ("TND", 1)]
+    for layout, given in cases:
         words = []
         for batch in (1, 2):
             shape = (0, 1, 128) if layout == "TND" else (batch, *((0, 1) if layout == "BSND" else (1, 0)), 128)
@@ -170,7 +172,7 @@ def chunk_gated_delta_rule(query: Tensor, key: Tensor, value: Tensor, beta: Tens
 
 def fused_recurrent_kda_replayssm(
         mixedqkv: Tensor, recurrent_state: Tensor, beta: Tensor, g: Tensor, scale: Optional[float],
-        A_log: Tensor, dt_bias: Tensor, lower_bound: float = -5.0, layout_qkv: str = "BSND", *,
+        A_log: Tensor, dt_bias: Tensor, lower_bound: float = -5.0, layout_qkv: LayoutQKV = "BSND", *,
         replay_u: Tensor, replay_k: Tensor, replay_decay: Tensor, cu_seqlens: Optional[Tensor] = None,
         block_num: Optional[int] = None) -> Tensor:
     """See :func:`redelta.fused_recurrent_kda_replayssm`."""
@@ -189,7 +191,7 @@ def commit_recurrent_kda_replayssm(recurrent_state: Tensor, replay_u: Tensor, re
                                                      num_accepted_tokens, block_num)
 
 
-def flash_kda_metadata(q: Tensor, v: Tensor, initial_state: Tensor, layout_qkv: str,
+def flash_kda_metadata(q: Tensor, v: Tensor, initial_state: Tensor, layout_qkv: LayoutQKV,
                        cu_seqlens: Optional[Tensor] = None) -> Tensor:
     """See :func:`redelta.flash_kda_metadata`."""
     _refuse_grad(q, v, initial_state)
@@ -198,7 +200,7 @@ def flash_kda_metadata(q: Tensor, v: Tensor, initial_state: Tensor, layout_qkv: 
 
 def flash_kda(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, scale: Optional[float],
               initial_state: Tensor, A_log: Tensor, dt_bias: Tensor, lower_bound: float = -5.0,
-              layout_qkv: str = "BNSD", metadata: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
+              layout_qkv: LayoutQKV = "BNSD", metadata: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
     """See :func:`redelta.flash_kda`."""
     _refuse_grad(q, k, v, g, beta, initial_state, A_log, dt_bias)
     return torch.ops.redelta.flash_kda(q, k, v, g, beta, scale, initial_state, A_log, dt_bias, lower_bound,
@@ -207,7 +209,7 @@ def flash_kda(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, scale: O
 
 def fused_recurrent_kda(mixedqkv: Tensor, state: Tensor, beta: Tensor, g: Tensor, scale: Optional[float],
                         A_log: Tensor, dt_bias: Tensor, lower_bound: float = -5.0,
-                        layout_qkv: str = "BSND", *, cu_seqlens: Optional[Tensor] = None,
+                        layout_qkv: LayoutQKV = "BSND", *, cu_seqlens: Optional[Tensor] = None,
                         ssm_state_indices: Optional[Tensor] = None,
                         num_accepted_tokens: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
     """See :func:`redelta.fused_recurrent_kda`."""

@@ -78,6 +78,25 @@ CHOICES = [dict(), dict(gate="none"), dict(gate="log", gate_axis="per_head", bet
 
 
 @pytest.mark.quick
+@pytest.mark.quick
+def test_prefill_with_snapshots(rng: Any) -> None:
+    p = problem()
+    plan, x = redelta.Plan(p), inputs(rng, p, 2, 4)
+    final, snapshots, plain = (redelta.StatePool.for_problem(p, n) for n in (2, 9, 2))
+    order = np.array([[8, 0, -1, 3], [1, 2, 4, -1]], np.int32)
+    out = plan.prefill(**x, final=final, snapshots=snapshots, snapshot_slots=order)
+    seen = snapshots.numpy()
+    for t in range(4):
+        step = plan.decode(**part(x, t, t + 1), state=plain)
+        assert step.tobytes() == np.ascontiguousarray(out[:, t:t + 1]).tobytes()
+        for b in range(2):
+            if order[b, t] >= 0:
+                assert seen[order[b, t]].tobytes() == plain.numpy()[b].tobytes(), (b, t)
+    assert final.numpy().tobytes() == plain.numpy().tobytes() and not seen[[5, 6, 7]].any()
+    with pytest.raises(ValueError, match="snapshot"):
+        plan.prefill(**x, snapshots=snapshots, snapshot_slots=np.array([[0, 1, 2, 3], [4, 5, 6, 9]], np.int32))
+
+
 @pytest.mark.parametrize("choices", CHOICES, ids=lambda c: ",".join(f"{k}={v}" for k, v in c.items()) or "kda")
 def test_verbs_agree_with_the_oracle_and_with_each_other(rng: Any, choices: dict) -> None:
     p = problem(**choices)
@@ -293,72 +312,3 @@ def test_bfloat16_pools(rng: Any) -> None:
     assert tensor.dtype == torch.bfloat16 and tuple(tensor.shape) == pool.shape
     tensor.fill_(1.5)
     assert np.all(pool.numpy().astype(np.float32) == 1.5)
-
-
-# ------------------------------------------------------------------------------- step loop --------
-
-
-@pytest.mark.parametrize("choices", [dict(max_batch=8), dict(max_batch=8, gate="log", gate_axis="per_head")])
-def test_step_loop_equals_plain_decoding(rng: Any, choices: dict) -> None:
-    p = problem(**choices)
-    loop = redelta.StepLoop(p, slots=5, capacity=6)
-    weights = {n: a for n, a in inputs(rng, p, 1, 1).items() if n in ("A_log", "dt_bias")}
-    history: dict[int, list] = {}
-
-    def tokens(B: int, T: int) -> dict[str, Any]:
-        return {**inputs(rng, p, B, T), **weights}
-
-    for step in range(60):
-        if len(history) < 2 or (len(history) < 5 and rng.random() < 0.3):
-            slot = loop.join()
-            prompt = tokens(1, int(rng.integers(1, 9)))
-            loop.prefill([slot], **prompt)
-            history[slot] = [prompt]
-        elif rng.random() < 0.15:
-            slot = int(rng.choice(list(history)))
-            del history[slot]
-            loop.leave(slot)
-        elif len(history) < 5 and rng.random() < 0.1:
-            slot = int(rng.choice(list(history)))
-            history[loop.fork(slot)] = list(history[slot])
-        members = list(history)
-        if rng.random() < 0.3:
-            rng.shuffle(members)
-        x = tokens(len(members), int(rng.integers(1, 7)))
-        lengths = rng.integers(0, x["v"].shape[1] + 1, len(members)).astype(np.int32)
-        loop.verify(members, **x, lengths=lengths)
-        counts = [int(rng.integers(0, n + 1)) for n in lengths]
-        if rng.random() < 0.9:
-            loop.accept(counts)
-            for i, (slot, count) in enumerate(zip(members, counts)):
-                if count:
-                    history[slot].append(part(x, 0, count, slice(i, i + 1)))
-    loop.sync()
-    assert loop.active == set(history)
-    plan = redelta.Plan(p)
-    for slot, pieces in history.items():
-        plain = redelta.StatePool.for_problem(p, 1)
-        for piece in pieces:
-            for t in range(piece["v"].shape[1]):
-                plan.decode(**part(piece, t, t + 1), state=plain)
-        assert plain.numpy()[0].tobytes() == loop.pool.numpy()[slot].tobytes()
-
-
-def test_step_loop_refuses_nonsense(rng: Any) -> None:
-    p = problem()
-    loop = redelta.StepLoop(p, slots=1, capacity=4)
-    with pytest.raises(ValueError, match="not in use"):
-        loop.verify([0], **inputs(rng, p, 1, 2))
-    slot = loop.join()
-    with pytest.raises(ValueError, match="in use"):
-        loop.join()
-    with pytest.raises(ValueError, match="accept"):
-        loop.accept([1])
-    loop.verify([slot], **inputs(rng, p, 1, 2))
-    for counts in ([3], [-1], [1, 1]):
-        with pytest.raises(ValueError, match="accept"):
-            loop.accept(counts)
-    loop.accept([1])
-    loop.leave(slot)
-    with pytest.raises(ValueError, match="not in use"):
-        loop.leave(slot)

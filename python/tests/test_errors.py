@@ -51,6 +51,8 @@ def test_chunk_gated_delta_rule(rng: Any) -> None:
            actual_seq_lengths=np.array([5, 6], np.int32))
     refuse(f, case, ValueError, "RD_E_LENGTH", "actual_seq_lengths",
            actual_seq_lengths=np.array([-1, 5], np.int32))
+    padded = np.zeros(case["query"].shape, [("x", np.float32), ("pad", np.uint16)])["x"]
+    refuse(f, case, ValueError, "RD_E_STRIDE", "no multiples", query=padded)
     refuse(f, case, TypeError, None, "masked", g=np.ma.masked_array(case["g"]))
 
 
@@ -212,6 +214,33 @@ def test_calls_for_the_other_library_are_told_so(rng: Any) -> None:
     assert "flash-linear-attention" not in str(caught.value)
 
 
+@pytest.mark.quick
+def test_kda_calls_for_the_other_library_are_told_so(rng: Any) -> None:
+    B, T, H, D = 1, 6, 2, 128
+    q, k, v, g = (rng.standard_normal((B, T, H, D)).astype(np.float32) for _ in range(4))
+    beta, A_log = rng.random((B, T, H)).astype(np.float32), np.zeros(H, np.float32)
+    dt_bias, state = np.zeros((H, D), np.float32), np.zeros((B, H, D, D), np.float32)
+    f = redelta.fused_recurrent_kda
+    for args, named in (((q, k, v, g, beta), {}), ((q, k, v, g, beta, A_log, dt_bias), {}),
+                        ((q, k, v, g, beta, A_log, dt_bias, 0.1, state), {}), ((q, k, v), {"g": g, "beta": beta}),
+                        ((), {"q": q, "k": k, "v": v, "g": g, "beta": beta}),
+                        ((q, k, v, g, beta), {"initial_state": state, "output_final_state": True}),
+                        ((q, k, v, g, beta, A_log, dt_bias), {"use_gate_in_kernel": True, "scale": 0.1})):
+        with pytest.raises(TypeError, match="flash-linear-attention.*mixedqkv") as caught:
+            f(*args, **named)
+        assert isinstance(caught.value, redelta.Error) and len(str(caught.value)) < 700
+    pytest.importorskip("ml_dtypes")
+    case = cases.decode(NUMPY, rng)  # an ordinary mistake is not blamed on it
+    for changes, error in (({"scale": "x"}, TypeError), ({"beta": case["beta"][..., None]}, ValueError),
+                           ({"state": case["state"][:1]}, ValueError), ({"unknown": 1}, TypeError)):
+        for positional in (False, True):
+            given = {**case, **changes}
+            args = [given.pop(n) for n in ("mixedqkv", "state", "beta", "g", "scale")] if positional else []
+            with pytest.raises(error) as caught:
+                f(*args, **given)
+            assert "flash-linear-attention" not in str(caught.value)
+
+
 # ------------------------------------------------------------------------------- torch ------------
 
 
@@ -263,3 +292,77 @@ def test_bfloat16_needs_a_type_that_says_so(rng: Any) -> None:
     case = cases.verify(NUMPY, rng)
     with pytest.raises(TypeError, match="ml_dtypes.bfloat16"):
         redelta.fused_recurrent_kda_replayssm(**{**case, "g": case["g"].view(np.uint16)})
+
+
+# ------------------------------------------------------------------------------- messages ---------
+
+NOT_INTEGERS = [True, np.bool_(True), 1.9, 1.0, np.float32(2), "2", b"2", None, [1], np.array([1]), 1j]
+
+
+@pytest.mark.quick
+def test_integers_are_integers() -> None:
+    """One conversion for every integer argument of the package."""
+    sizes = {"Hk": 1, "Hv": 1, "K": 4, "V": 3, "max_batch": 2, "max_tokens": 8}
+    p = redelta.Problem(**sizes)
+    plan, pool, loop = redelta.Plan(p), redelta.StatePool(2, 1, 2, 4), redelta.StepLoop(p, 2, 2)
+    slot, zeros = loop.join(), {n: np.zeros((1, 2, 1, w), np.float32) for n, w in
+                                (("q", 4), ("k", 4), ("v", 3), ("g", 4))}
+    zeros["beta"] = np.zeros((1, 2, 1), np.float32)
+    loop.verify([slot], **zeros)
+    torch = sys.modules.get("torch")
+    tensors = [] if torch is None else [torch.tensor(1.5), torch.tensor(True), torch.tensor([1])]
+    calls = {
+        **{f"Problem.{name}": lambda x, name=name: redelta.Plan(redelta.Problem(**{**sizes, name: x}))
+           for name in (*sizes, "beta_times", "pad_slot")},
+        **{f"StatePool.{name}": lambda x, name=name: redelta.StatePool(
+            **{"slots": 1, "Hv": 1, "V": 2, "K": 3, name: x}) for name in ("slots", "Hv", "V", "K")},
+        "reset": pool.reset, "copy": lambda x: pool.copy(x, 0), "copy to": lambda x: pool.copy(0, x),
+        "save": pool.save, "load": lambda x: pool.load(x, pool.save(0)),
+        "batch": lambda x: plan.records(x, 1), "capacity": lambda x: plan.records(1, x),
+        "loop slots": lambda x: redelta.StepLoop(p, x, 1), "loop capacity": lambda x: redelta.StepLoop(p, 1, x),
+        "leave": loop.leave, "fork": loop.fork, "accept": lambda x: loop.accept([x]),
+        **{verb: lambda x, verb=verb: getattr(loop, verb)([x], **zeros)
+           for verb in ("prefill", "decode", "verify")},
+    }
+    for name, call in calls.items():
+        for value in NOT_INTEGERS + tensors:
+            with pytest.raises(TypeError, match="must be an integer") as caught:
+                call(value)
+            assert isinstance(caught.value, redelta.Error), name
+        indices = name in ("reset", "copy", "copy to", "save", "load", "leave", "fork", "accept", "prefill",
+                           "decode", "verify")
+        for value in (2**64, -2**63 - 1, 10**5000, *((2**32, 2**32 + 2) if indices else ())):
+            with pytest.raises(ValueError) as caught:
+                call(value)
+            assert isinstance(caught.value, redelta.Error), name
+    for threads in (True, 1.5, "2", np.array([1])):
+        with pytest.raises(TypeError, match="threads: must be an integer"):
+            redelta.set_num_threads(threads)
+    for counts in (1, "1", None):
+        with pytest.raises(TypeError, match="counts"):
+            loop.accept(counts)
+    loop.accept(np.array([1]) if torch is None else torch.tensor([1]))  # what is one, is taken
+
+
+@pytest.mark.quick
+def test_messages_hold_no_contents(rng: Any) -> None:
+    """A value in a message is a number, a short text, or a kind: never the elements of an array."""
+    case = cases.chunk(NUMPY, rng)
+    p = redelta.Problem(Hk=1, Hv=1, K=4, V=3, max_batch=2, max_tokens=8)
+    secret = np.full((40, 40), 7.125, np.float32)
+    things = [secret, secret.tolist(), {"a": secret}, [secret], "7.125" * 1000, b"7.125" * 1000]
+    if "torch" in sys.modules:
+        import torch
+        things += [torch.from_numpy(secret), [torch.from_numpy(secret)]]
+    pool, loop = redelta.StatePool(1, 1, 2, 3), redelta.StepLoop(p, 1, 1)
+    calls = [lambda x: redelta.chunk_gated_delta_rule(**{**case, "scale_value": x}), pool.reset,
+             lambda x: redelta.set_num_threads(x), lambda x: redelta.set_isa(x), lambda x: redelta.Plan(x),
+             lambda x: redelta.Plan(redelta.Problem(1, 1, 4, 3, 2, 8, gate=x)),
+             lambda x: redelta.Plan(redelta.Problem(1, 1, x, 3, 2, 8)), loop.leave,
+             lambda x: loop.prefill(x, *5 * [None]), lambda x: pool.load(0, x), lambda x: pool.convert_to(x)]
+    for call in calls:
+        for thing in things:
+            with pytest.raises((TypeError, ValueError)) as caught:
+                call(thing)
+            assert isinstance(caught.value, redelta.Error) and len(str(caught.value)) < 300
+            assert str(caught.value).count("7.125") < 20 and "7.125, " not in str(caught.value)

@@ -86,7 +86,7 @@ def test_statuses_map_to_exceptions_by_name() -> None:
     kinds = {"RD_E_NULL": TypeError, "RD_E_DTYPE": TypeError, "RD_E_NOMEM": MemoryError,
              "RD_E_BUSY": RuntimeError, "RD_E_ARITHMETIC": RuntimeError, "RD_E_EXECUTOR": RuntimeError,
              "RD_E_ISA": RuntimeError, "RD_E_SYSTEM": RuntimeError}
-    for status in range(1, 35):
+    for status in range(1, 36):
         error = _errors.from_status(status, "text")
         assert error.status_name != "RD_E_?"
         assert isinstance(error, kinds.get(error.status_name, ValueError)), error.status_name

@@ -5,12 +5,14 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import redelta
+from redelta import __main__ as _main
 from redelta import _selfcheck
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "python"
@@ -26,6 +28,10 @@ def test_self_check() -> None:
     done = python("-m", "redelta")
     assert done.returncode == 0, done.stdout + done.stderr
     assert redelta.info()["version"] in done.stdout and "0 failed" in done.stdout
+    # In words: on what, and what held, with the figure and its bound.
+    for words in ("3 sequences of 8 random tokens", "recurrence in float64", "allowed 2e-06", "1 and 3 threads",
+                  "usable CPUs", "computes the delta rule", "Not looked at: PyTorch", *redelta.info()["isa_built"]):
+        assert words in done.stdout, words
     done = python("-m", "redelta", "--json", "--seed", "7")
     facts = json.loads(done.stdout)
     assert done.returncode == 0 and facts["failed"] == 0 and facts["seed"] == 7
@@ -33,10 +39,20 @@ def test_self_check() -> None:
     assert python("-m", "redelta", "--nonsense").returncode == 2
 
 
-def test_self_check_has_teeth(monkeypatch: Any) -> None:
+def test_self_check_has_teeth(monkeypatch: Any, capsys: Any) -> None:
     oracle = _selfcheck._oracle
     monkeypatch.setattr(_selfcheck, "_oracle", lambda p, x: oracle(p, {**x, "beta": x["beta"] + 1e-3}))
     assert [passed for _, passed, _ in _selfcheck.run(1)].count(False) == 1
+    assert _main.main([]) == 1
+    out = capsys.readouterr().out
+    assert "FAIL" in out and "1 failed" in out and "computes the delta rule" not in out
+
+
+def test_self_check_says_what_it_does() -> None:
+    p = _selfcheck._problem()
+    for words in (f"{p.Hk} key heads", f"{p.Hv} value heads", f"K = {p.K}", f"V = {p.V}", p.gate, p.qkv_dtype,
+                  f"{p.max_batch} sequences", f"{p.max_tokens} random tokens"):
+        assert words in _selfcheck.ABOUT, words
 
 
 def test_a_missing_library_is_explained(tmp_path: Path) -> None:
@@ -77,6 +93,7 @@ def test_everything_public_is_documented() -> None:
 @pytest.mark.parametrize("script, arguments, expected", [
     ("stability.py", ["--runs", "4", "--tokens", "64"], "bit-identical"),
     ("speculative_serving.py", ["--steps", "30"], "bit for bit"),
+    ("tree_speculation.py", ["--steps", "20"], "bit for bit"),
 ])
 def test_examples(script: str, arguments: list, expected: str) -> None:
     done = python(str(EXAMPLES / script), *arguments)
@@ -89,6 +106,20 @@ def test_window_plot(tmp_path: Path) -> None:
     done = python(str(EXAMPLES / "window_plot.py"), "--quick", "-o", str(out))
     assert done.returncode == 0, done.stdout + done.stderr
     assert out.read_text().lstrip().startswith(("<?xml", "<svg"))
+
+
+@pytest.mark.quick
+def test_window_plot_checks_before_it_measures(tmp_path: Path) -> None:
+    script = str(EXAMPLES / "window_plot.py")
+    block = "import runpy, sys; sys.argv = sys.argv[1:]; sys.modules['matplotlib'] = None; "
+    started = time.monotonic()
+    done = python("-c", block + "runpy.run_path(sys.argv[0], run_name='__main__')", script, "-o",
+                  str(tmp_path / "window.svg"))  # without --quick
+    assert done.returncode == 2 and "needs the package matplotlib" in done.stderr
+    for output, message in ((str(tmp_path / "none" / "window.svg"), "no such folder"), ("window.text", "cannot write text files")):
+        done = python(script, "-o", output)
+        assert done.returncode == 2 and message in done.stderr
+    assert time.monotonic() - started < 20
 
 
 def test_readme_snippet() -> None:

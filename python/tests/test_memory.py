@@ -367,3 +367,56 @@ def test_many_shapes_do_not_grow_the_cache_without_bound(rng: Any) -> None:
         case = cases.chunk(NUMPY, rng, B=1, Hk=1, Hv=1, T=T, K=1, V=1)
         redelta.chunk_gated_delta_rule(**case)
         assert len(_context.current().frames) <= 512
+
+
+# ------------------------------------------------------------------------------- autograd ---------
+
+
+@needs_torch
+@pytest.mark.quick
+def test_autograd_learns_of_every_write_in_place(rng: Any) -> None:
+    """What a verb writes advances its version counter; what it reads does not. So a backward pass through
+    a saved tensor that was overwritten meanwhile is refused instead of wrong."""
+    import torch
+    p = redelta.Problem(Hk=1, Hv=2, K=8, V=4, max_batch=2, max_tokens=3)
+    plan, like = redelta.Plan(p), torch.empty(0)
+    x = {name: torch.randn(2, 3, *shape) for name, shape in
+         (("q", (1, 8)), ("k", (1, 8)), ("v", (2, 4)), ("beta", (2,)))}
+    x["g"] = -torch.rand(2, 3, 2, 8)
+    state, snapshots, to = torch.zeros(2, *p.state_shape), torch.zeros(6, *p.state_shape), torch.zeros(2, *p.state_shape)
+    first, second = plan.records(2, 3, like), plan.records(2, 3, like)
+    out, slots, counts = torch.empty(2, 3, 2, 4), torch.arange(2, dtype=torch.int32), torch.ones(2, dtype=torch.int32)
+    tensors = {**x, "state": state, "snapshots": snapshots, "to": to, "out": out, "slots": slots, "counts": counts,
+               **{f"{which}.{name}": getattr(records, name) for which, records in
+                  (("first", first), ("second", second)) for name in ("u", "k", "decay")}}
+
+    def writes(names: str, call: Any) -> None:
+        before = {name: tensor._version for name, tensor in tensors.items()}
+        call()
+        moved = {name for name, tensor in tensors.items() if tensor._version > before[name]}
+        assert moved == set(names.split())
+
+    one, two = "first.u first.k first.decay", "second.u second.k second.decay"
+    writes("out state", lambda: plan.prefill(**x, final=state, out=out))
+    writes("snapshots", lambda: plan.prefill(**x, initial=state, snapshots=snapshots))
+    writes("out state", lambda: plan.decode(**x, state=state, slots=slots, out=out))
+    writes("snapshots", lambda: plan.decode(**x, state=state, snapshots=snapshots))
+    writes(one, lambda: plan.verify(**x, state=state, records=first))
+    writes(f"state out {two}", lambda: plan.commit_verify(first, counts, **x, state=state, records=second, out=out))
+    writes("to", lambda: plan.materialize(second, counts, source=state, to=to))
+    writes("state", lambda: plan.commit(second, counts, state=state))
+    with torch.no_grad():
+        writes(one, lambda: plan.verify(**x, state=state, records=first))
+    with pytest.raises(ValueError):
+        writes("", lambda: plan.verify(**{**x, "q": x["q"][:, :2]}, state=state, records=first))
+    writes("", lambda: None)
+
+    for records, call in ((first, lambda: plan.verify(**x, state=state, records=first)),
+                          (second, lambda: plan.commit_verify(first, counts, **x, state=state, records=second))):
+        weight = torch.ones((), requires_grad=True)
+        saved = (weight * records.u).sum()
+        call()
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            saved.backward()
+    with torch.inference_mode():  # tensors without counters
+        plan.verify(**x, state=torch.zeros(2, *p.state_shape), records=plan.records(2, 3, like))

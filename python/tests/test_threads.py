@@ -4,6 +4,8 @@ from __future__ import annotations
 import os
 import select
 import signal
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +17,7 @@ import pytest
 import cases
 import redelta
 from conftest import Kind, raw
-from redelta import _context
+from redelta import _context, _cpus
 
 NUMPY = Kind("numpy")
 
@@ -73,26 +75,140 @@ def test_concurrent_calls(rng: Any) -> None:
             assert list(threads.map(bits, work)) == expected
 
 
-def test_each_thread_has_a_context_and_gives_it_back() -> None:
-    handles: list = []
+def os_threads() -> int:
+    return len(os.listdir("/proc/self/task"))
+
+
+def settled(expected: int) -> bool:
+    """Whether the threads that were joined are gone for the system, too; it may need a moment."""
+    for _ in range(200):
+        if os_threads() == expected:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_callers_share_one_budget_of_threads(rng: Any) -> None:
+    """Eight callers at once: one pool between them, and its threads are used by whoever calls."""
+    case = cases.chunk(NUMPY, rng, B=3, T=400, Hv=6)
+    redelta.set_num_threads(4)
+    expected, callers = bits(case), 8
+    before, most, together = os_threads(), 0, threading.Barrier(callers)
+    results: list = []
 
     def run() -> None:
-        handles.append(_context.current().handle)
+        nonlocal most
+        together.wait()
+        for _ in range(6):
+            results.append(bits(case) == expected)
+            most = max(most, os_threads())
+        together.wait()
 
-    threads = [threading.Thread(target=run) for _ in range(4)]
-    before = threading.active_count()
+    threads = [threading.Thread(target=run) for _ in range(callers)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert _context.current().handle not in handles and None not in handles
-    assert threading.active_count() == before
-    # Hundreds of short-lived threads: their contexts (and thread pools) must be gone with them.
-    for _ in range(200):
-        thread = threading.Thread(target=run)
-        thread.start()
-        thread.join()
-    assert len(os.listdir("/proc/self/task")) < 100
+    assert all(results) and len(results) == 6 * callers
+    assert before < most <= before + callers  # not one thread of the library beside them
+    assert settled(before)
+
+    # A single caller has the whole pool, whichever thread it is.
+    handles = set()
+    real = _context.Context.call
+
+    def seen(self: Any, function: Any, *arguments: Any) -> None:
+        handles.add(self.handle)
+        real(self, function, *arguments)
+
+    _context.Context.call = seen
+    try:
+        for _ in range(200):
+            thread = threading.Thread(target=bits, args=(case if not handles else cases.chunk(NUMPY, rng),))
+            thread.start()
+            thread.join()
+    finally:
+        _context.Context.call = real
+    assert handles == {_context._shared.handle}
+    assert _context._lib.lib.rd_context_threads(_context._shared.handle) == 4
+    assert settled(before)
+
+
+def test_a_call_that_finds_the_pool_taken_runs_alone(rng: Any) -> None:
+    case = cases.chunk(NUMPY, rng, B=2, T=30)
+    redelta.set_num_threads(3)
+    expected, plan = bits(case), redelta.Problem(Hk=1, Hv=1, K=4, V=3, max_batch=1, max_tokens=1)
+    with _context._lock:
+        assert bits(case) == expected
+        assert redelta.get_num_threads() == redelta.info()["threads"] == 3
+        assert redelta.Plan(plan).info()["threads"] == 1
+        with pytest.raises(ValueError, match="actual_seq_lengths"):  # the error is of the right context
+            bits({**case, "actual_seq_lengths": np.array([99, 99], np.int32)})
+        redelta.set_isa("scalar")
+        assert bits(case) == expected
+    redelta.set_isa()
+    assert bits(case) == expected and redelta.Plan(plan).info()["threads"] == 3
+
+
+# ------------------------------------------------------------------------------- the default ------
+
+
+def groups(root: Any, files: dict[str, str]) -> str:
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    return str(root)
+
+
+@pytest.mark.quick
+def test_the_default_respects_the_environment(tmp_path: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)))
+
+    def threads(wanted: str | None) -> int:
+        return _cpus.default_threads(str(tmp_path), {} if wanted is None else {"OMP_NUM_THREADS": wanted})
+
+    for wanted, expected in ((None, 16), ("4", 4), (" 3 ", 3), ("2,8", 2), ("99", 16), ("1", 1), ("", 16), ("0", 16),
+                             ("-2", 16), ("many", 16), ("1.5", 16), ("9" * 400, 16), ("\u0664", 16)):
+        assert threads(wanted) == expected, wanted
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(4000)))
+    assert threads(None) == 1024
+
+
+@pytest.mark.quick
+def test_the_default_respects_the_quota(tmp_path: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)))
+    two, one = "0::/a/b\n", "4:cpu,cpuacct:/a\n5:memory:/z\n0::/\n"
+    v1 = "sys/fs/cgroup/cpu/a/cpu.cfs_"
+    for number, (files, expected) in enumerate([
+            ({}, 16), ({"proc/self/cgroup": two}, 16), ({"proc/self/cgroup": "nonsense"}, 16),
+            ({"proc/self/cgroup": two, "sys/fs/cgroup/a/b/cpu.max": "max 100000\n"}, 16),
+            ({"proc/self/cgroup": two, "sys/fs/cgroup/a/b/cpu.max": "250000 100000\n"}, 3),
+            ({"proc/self/cgroup": two, "sys/fs/cgroup/a/b/cpu.max": "1000 100000\n"}, 1),
+            ({"proc/self/cgroup": two, "sys/fs/cgroup/a/b/cpu.max": "900000 100000",  # a group above is narrower
+              "sys/fs/cgroup/a/cpu.max": "200000 100000"}, 2),
+            ({"proc/self/cgroup": "0::/../..\n", "sys/fs/cgroup/cpu.max": "500000 100000"}, 5),  # a container
+            ({"proc/self/cgroup": one, v1 + "quota_us": "300000", v1 + "period_us": "100000"}, 3),
+            ({"proc/self/cgroup": one, v1 + "quota_us": "300000", v1 + "period_us": "0"}, 16),
+            ({"proc/self/cgroup": one, v1 + "quota_us": "-1", v1 + "period_us": "100000"}, 16),
+            ({"proc/self/cgroup": one, "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "150000",
+              "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000"}, 2)]):
+        root = groups(tmp_path / str(number), files)
+        assert _cpus.default_threads(root, {}) == expected, files
+        assert _cpus.default_threads(root, {"OMP_NUM_THREADS": "1"}) == 1
+
+
+def test_the_package_uses_its_default() -> None:
+    def ask(code: str, **environment: str) -> list[str]:
+        done = subprocess.run([sys.executable, "-c", "import redelta; " + code], capture_output=True, text=True,
+                              env={**os.environ, **environment}, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()
+
+    print_it = "print(redelta.get_num_threads(), redelta.info()['threads'])"
+    assert ask(print_it, OMP_NUM_THREADS="1") == ["1", "1"]
+    # What the program says goes before what the environment says; None is the default again.
+    assert ask(f"redelta.set_num_threads(7); {print_it}; redelta.set_num_threads(None); {print_it}",
+               OMP_NUM_THREADS="1") == ["7", "7", "1", "1"]
 
 
 def test_the_gil_is_released(rng: Any) -> None:

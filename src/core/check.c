@@ -4,10 +4,32 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/context.h"
+#include "util/c2.h"
 #include "util/checked.h"
 #include "util/tensor.h"
+
+rd_status rdi_check_struct(rd_context *ctx, rdi_struct kind, const char *name, const void *from,
+                           void *to) {
+  const rd_status status = rdi_struct_take(kind, from, to);
+  size_t got;
+  switch (status) {
+  case RD_E_NULL:
+    return rdi_fail(ctx, status, "%s: required, got NULL", name);
+  case RD_E_STRUCT_SIZE:
+    memcpy(&got, from, sizeof got);
+    return rdi_fail(ctx, status,
+                    "%s.struct_size: expected %zu or the size of an earlier version since 0.2, got "
+                    "%zu (use the _init function)",
+                    name, rdi_struct_newest(kind), got);
+  case RD_E_PRESENCE:
+    return rdi_fail(ctx, status, "%s: reserved fields must be zero in this version", name);
+  default:
+    return status;
+  }
+}
 
 /* "f32, f16 or bf16" */
 static const char *dtype_set(int set, char *text, size_t size) {
@@ -133,9 +155,23 @@ static int plainly_good(const rd_tensor *t, int dtypes, int rank, const int64_t 
          (uint64_t)n <= (INT64_MAX - (uint64_t)at) / size;
 }
 
+rd_status rdi_check_blank(rd_context *ctx, const char *name, const rd_tensor *t) {
+  if (rdi_tensor_blank(t)) return RD_OK;
+  return rdi_fail(ctx, RD_E_DTYPE,
+                  "%s: has no element type, yet other fields are set (an absent "
+                  "tensor is all zero)",
+                  name);
+}
+
+rd_status rdi_check_absent(rd_context *ctx, const char *name, const rd_tensor *t, const char *why) {
+  if (t->dtype == RD_ABSENT) return rdi_check_blank(ctx, name, t);
+  return rdi_fail(ctx, RD_E_PRESENCE, "%s: must be absent %s", name, why);
+}
+
 rd_status rdi_check_tensor(rd_context *ctx, const char *name, const rd_tensor *t, int dtypes,
                            int rank, const int64_t *shape, int flags) {
   if (!t || t->dtype == RD_ABSENT) {
+    if (t) RDI_TRY(rdi_check_blank(ctx, name, t));
     if (flags & RDI_OPTIONAL) return RD_OK;
     return rdi_fail(ctx, RD_E_NULL, "%s: required, but absent", name);
   }
@@ -153,18 +189,15 @@ rd_status rdi_check_tensor(rd_context *ctx, const char *name, const rd_tensor *t
   return RD_OK;
 }
 
-static int64_t index_at(const void *data, int is64, int64_t i) {
-  return is64 ? ((const int64_t *)data)[i] : ((const int32_t *)data)[i];
-}
-
 rd_status rdi_check_cu(rd_context *ctx, const char *name, const rd_tensor *cu, int64_t B,
-                       int64_t total, int strict, int exact_end) {
+                       int64_t total, int flags) {
+  const int strict = flags & RDI_CU_RISES, exact_end = flags & RDI_CU_ALL;
   const int is64 = cu->dtype == RD_I64;
-  int64_t before = index_at(cu->data, is64, 0);
+  int64_t before = rdi_index_at(cu->data, is64, 0);
   if (before != 0)
     return rdi_fail(ctx, RD_E_CU_START, "%s[0]: expected 0, got %" PRId64, name, before);
   for (int64_t b = 1; b <= B; b++) {
-    const int64_t now = index_at(cu->data, is64, b);
+    const int64_t now = rdi_index_at(cu->data, is64, b);
     if (now < before || (strict && now == before))
       return rdi_fail(ctx, RD_E_CU_ORDER, "%s[%" PRId64 "]: expected %s %" PRId64 ", got %" PRId64,
                       name, b, strict ? "more than" : "at least", before, now);
@@ -181,34 +214,13 @@ rd_status rdi_check_range(rd_context *ctx, const char *name, const rd_tensor *t,
                           int64_t hi, rd_status code) {
   const int is64 = t->dtype == RD_I64;
   for (int64_t i = 0; i < t->shape[0]; i++) {
-    const int64_t x = index_at(t->data, is64, i);
+    const int64_t x = rdi_index_at(t->data, is64, i);
     if (x < lo || x > hi)
       return rdi_fail(ctx, code,
                       "%s[%" PRId64 "]: expected %" PRId64 " to %" PRId64 ", got %" PRId64, name, i,
                       lo, hi, x);
   }
   return RD_OK;
-}
-
-rdi_seqs rdi_seqs_of(int64_t B, int64_t T, const rd_tensor *cu, const rd_tensor *lengths) {
-  rdi_seqs s = {.B = B, .T = T};
-  if (cu && cu->dtype != RD_ABSENT) {
-    s.cu = cu->data;
-    s.is64 = cu->dtype == RD_I64;
-  } else if (lengths && lengths->dtype != RD_ABSENT) {
-    s.lengths = lengths->data;
-    s.is64 = lengths->dtype == RD_I64;
-  }
-  return s;
-}
-
-int64_t rdi_seq_start(const rdi_seqs *s, int64_t b) {
-  return s->cu ? index_at(s->cu, s->is64, b) : 0;
-}
-
-int64_t rdi_seq_length(const rdi_seqs *s, int64_t b) {
-  if (s->cu) return index_at(s->cu, s->is64, b + 1) - index_at(s->cu, s->is64, b);
-  return s->lengths ? index_at(s->lengths, s->is64, b) : s->T;
 }
 
 typedef struct range {
@@ -248,17 +260,17 @@ rd_status rdi_check_alias(rd_context *ctx, const rdi_alias_entry *entries, int c
 rd_status rdi_check_scale(rd_context *ctx, const char *name, int none, double scale, int64_t K,
                           float *out) {
   if (none) {
-    *out = (float)(1.0 / sqrt((double)K));
+    *out = rdi_c2_narrow(1.0 / sqrt((double)K));
     return RD_OK;
   }
-  *out = (float)scale;
+  *out = rdi_c2_narrow(scale);
   if (isfinite(scale) && isfinite(*out)) return RD_OK;
   return rdi_fail(ctx, RD_E_SCALE, "%s: expected a number that is finite in f32, got %g", name,
                   scale);
 }
 
 rd_status rdi_check_lower_bound(rd_context *ctx, const char *name, double lb, float *out) {
-  *out = (float)lb;
+  *out = rdi_c2_narrow(lb);
   if (lb >= -5.0 && lb <= 0.0) return RD_OK;
   return rdi_fail(ctx, RD_E_LOWER_BOUND, "%s: expected a number in [-5, 0], got %g", name, lb);
 }
@@ -270,15 +282,4 @@ rd_status rdi_check_heads(rd_context *ctx, const char *hk_name, int64_t Hk, cons
   if (Hv >= Hk && Hv % Hk == 0) return RD_OK;
   return rdi_fail(ctx, RD_E_HEADS, "%s: expected a multiple of %s = %" PRId64 ", got %" PRId64,
                   hv_name, hk_name, Hk, Hv);
-}
-
-rdi_view rdi_view_of(const rd_tensor *t, int b, int tt, int h) {
-  rdi_view v = {0};
-  if (!t || t->dtype == RD_ABSENT) return v;
-  v.base = t->data;
-  v.dtype = t->dtype;
-  v.sb = b < 0 ? 0 : t->stride[b];
-  v.st = tt < 0 ? 0 : t->stride[tt];
-  v.sh = h < 0 ? 0 : t->stride[h];
-  return v;
 }

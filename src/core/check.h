@@ -4,14 +4,19 @@
 #define RDI_CORE_CHECK_H
 
 #include "redelta/core.h"
-#include "core/job.h"
+
+#include "core/structs.h"
 
 /* Leaves the calling function with the first status that is not RD_OK. */
-#define TRY(call)                                                                                  \
+#define RDI_TRY(call)                                                                              \
   do {                                                                                             \
     const rd_status status_ = (call);                                                              \
     if (status_ != RD_OK) return status_;                                                          \
   } while (0)
+
+/* rdi_struct_take under the argument's name. */
+rd_status rdi_check_struct(rd_context *ctx, rdi_struct kind, const char *name, const void *from,
+                           void *to);
 
 enum { /* sets of element types, 1 << rd_dtype */
        RDI_DT_F32 = 1 << RD_F32,
@@ -24,8 +29,12 @@ enum { /* sets of element types, 1 << rd_dtype */
 
 enum { RDI_CONTIGUOUS = 1, RDI_OUTPUT = 2, RDI_OPTIONAL = 4 };
 
-/* A pad slot of no problem: no index means "pad". */
-#define RDI_NO_PAD INT64_MIN
+/* An absent tensor is all zero: RD_E_DTYPE for one whose type is 0 while other fields are set. For
+ * places that ask for a type of RD_ABSENT themselves; the two checks below do it. */
+rd_status rdi_check_blank(rd_context *ctx, const char *name, const rd_tensor *t);
+
+/* RD_E_PRESENCE ("must be absent <why>") for a tensor that is there. */
+rd_status rdi_check_absent(rd_context *ctx, const char *name, const rd_tensor *t, const char *why);
 
 /* shape[i] < 0 accepts any extent >= 0 there. Checks presence (RD_E_NULL; with RDI_OPTIONAL an
  * absent tensor passes), dtype, rank, shape, strides (innermost 1, >= 0, contiguous with
@@ -34,17 +43,15 @@ enum { RDI_CONTIGUOUS = 1, RDI_OUTPUT = 2, RDI_OPTIONAL = 4 };
 rd_status rdi_check_tensor(rd_context *ctx, const char *name, const rd_tensor *t, int dtypes,
                            int rank, const int64_t *shape, int flags);
 
-/* cu: [B+1], starts at 0, never decreases (strict: rises), ends <= total (exact_end: == total). */
+/* cu: [B+1], starts at 0, never decreases, ends <= total. RDI_CU_RISES: no two are equal;
+ * RDI_CU_ALL: ends == total. */
+enum { RDI_CU_RISES = 1, RDI_CU_ALL = 2 };
 rd_status rdi_check_cu(rd_context *ctx, const char *name, const rd_tensor *cu, int64_t B,
-                       int64_t total, int strict, int exact_end);
+                       int64_t total, int flags);
 
 /* Every number of an i32/i64 vector in [lo, hi]; `status` is what a violation returns. */
 rd_status rdi_check_range(rd_context *ctx, const char *name, const rd_tensor *t, int64_t lo,
                           int64_t hi, rd_status status);
-
-/* The sequences of a call whose index vectors have passed the checks above. cu and lengths may be
- * NULL or absent. */
-rdi_seqs rdi_seqs_of(int64_t B, int64_t T, const rd_tensor *cu, const rd_tensor *lengths);
 
 /* Byte ranges. Add every tensor of the call, then check: an output may meet nothing, except a pair
  * registered as `same` whose views are identical. */
@@ -63,26 +70,5 @@ rd_status rdi_check_scale(rd_context *ctx, const char *name, int none, double sc
 rd_status rdi_check_lower_bound(rd_context *ctx, const char *name, double lb, float *out);
 rd_status rdi_check_heads(rd_context *ctx, const char *hk_name, int64_t Hk, const char *hv_name,
                           int64_t Hv);
-
-/* Slots: range, duplicates among written ones, cross-sequence reads of written ones (when both are
- * of one pool). read or write may be NULL or absent. Linear in B, never in the pool's size beyond
- * it: takes at most rdi_slot_scratch(B) bytes of the arena. `name` stands in for a NULL
- * rdi_states.name. */
-rd_status rdi_check_slots(rd_context *ctx, const char *name, const rdi_states *read,
-                          const rdi_states *write, int64_t B, int64_t pad_slot);
-
-/* The same with a written slot per token: snapshots->index is [tokens]. A sequence may overwrite
- * the slot that it reads itself. Takes rdi_slot_scratch(B) + rdi_slot_scratch(B + tokens). */
-rd_status rdi_check_snapshots(rd_context *ctx, const char *name, const rdi_seqs *seqs,
-                              int64_t tokens, const rdi_states *read, const rdi_states *write,
-                              const rdi_states *snapshots, int64_t pad_slot);
-size_t rdi_slot_scratch(int64_t n);
-
-/* Within one pool: no sequence writes the slot that it reads. */
-rd_status rdi_check_apart(rd_context *ctx, const rdi_states *read, const rdi_states *write,
-                          int64_t B, int64_t pad_slot);
-
-/* Views of the usual shapes. dims: positions of b, t, h in the tensor (or -1). */
-rdi_view rdi_view_of(const rd_tensor *t, int b, int tt, int h);
 
 #endif

@@ -9,8 +9,11 @@
 #include <string.h>
 
 #include "core/known.h"
+#include "core/structs.h"
 #include "cpu/fpenv.h"
+#include "exec/cancel.h"
 #include "exec/pool.h"
+#include "kernels/registry.h"
 #include "util/allocate.h"
 #include "util/checked.h"
 
@@ -31,6 +34,7 @@ struct rd_context {
   rd_executor executor;
   rd_allocator allocator;
   rdi_fpenv env;
+  int cancel;
   char *arena, *current; /* current: the block that serves the next take */
   size_t arena_size, current_size, current_used;
   block *extra;
@@ -124,7 +128,12 @@ void *rdi_scratch_take(rd_context *ctx, size_t bytes) {
 
 rd_status rdi_enter(rd_context *ctx) {
   if (!ctx) return RD_E_NULL;
-  if (atomic_exchange_explicit(&ctx->busy, 1, memory_order_acquire)) return RD_E_BUSY;
+  const int cancel = rdi_cancel_disable();
+  if (atomic_exchange_explicit(&ctx->busy, 1, memory_order_acquire)) {
+    rdi_cancel_restore(cancel);
+    return RD_E_BUSY;
+  }
+  ctx->cancel = cancel;
   rdi_fpenv_enter(&ctx->env);
   ctx->message[0] = 0;
   return RD_OK;
@@ -136,7 +145,9 @@ rd_status rdi_leave(rd_context *ctx, rd_status status) {
   else
     ctx->current_used = 0;
   rdi_fpenv_leave(&ctx->env);
+  const int cancel = ctx->cancel;
   atomic_store_explicit(&ctx->busy, 0, memory_order_release);
+  rdi_cancel_restore(cancel);
   return status;
 }
 
@@ -169,13 +180,16 @@ typedef struct slice_call {
   void *arg;
 } slice_call;
 
-/* Executor threads belong to others: whatever modes they run with are put aside and back. */
+/* Executor threads belong to others: whatever modes they run with are put aside and back, and they
+ * may be cancelled. */
 static void run_slice(void *arg, int64_t i) {
   const slice_call *call = arg;
+  const int cancel = rdi_cancel_disable();
   rdi_fpenv env;
   rdi_fpenv_enter(&env);
   call->fn(call->arg, i);
   rdi_fpenv_leave(&env);
+  rdi_cancel_restore(cancel);
 }
 
 rd_status rdi_execute(rd_context *ctx, rd_slice_fn fn, void *arg, int64_t n) {
@@ -188,7 +202,9 @@ rd_status rdi_execute(rd_context *ctx, rd_slice_fn fn, void *arg, int64_t n) {
     rdi_pool_run(ctx->pool, run_slice, &call, n);
     return RD_OK;
   }
+  rdi_fpenv_leave(&ctx->env); /* run() is the caller's code: its own environment */
   const int code = ctx->executor.run(ctx->executor.self, run_slice, &call, n);
+  rdi_fpenv_enter(&ctx->env);
   if (code == 0) return RD_OK;
   return rdi_fail(ctx, RD_E_EXECUTOR,
                   "executor: run() of %" PRId64 " slices returned %d, expected 0", n, code);
@@ -196,54 +212,75 @@ rd_status rdi_execute(rd_context *ctx, rd_slice_fn fn, void *arg, int64_t n) {
 
 /* ---------------------------------------------------------------- life ------------------------ */
 
-void rd_context_options_init(rd_context_options *options) {
-  if (!options) return;
-  *options = (rd_context_options){.struct_size = sizeof *options};
+/* There is no context yet that could keep a message. */
+static rd_status no_context(const rd_context_options *o, rd_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static rd_status no_context(const rd_context_options *o, rd_status status, const char *format,
+                            ...) {
+  if (!o->message) return status;
+  va_list args;
+  va_start(args, format);
+  vsnprintf(o->message, o->message_size, format, args);
+  va_end(args);
+  return status;
 }
 
 static rd_status check_options(const rd_context_options *o, uint32_t *isa) {
-  if (o->threads < 0 || o->threads > MAX_THREADS) return RD_E_ENUM;
+  if (o->threads < 0 || o->threads > MAX_THREADS)
+    return no_context(o, RD_E_ENUM, "threads: expected 0 to %d, got %" PRId32, MAX_THREADS,
+                      o->threads);
   if (o->executor.run && (o->executor.concurrency < 1 || o->executor.concurrency > MAX_THREADS))
-    return RD_E_ENUM;
-  if (!o->allocator.alloc != !o->allocator.release) return RD_E_ENUM;
+    return no_context(o, RD_E_ENUM, "executor.concurrency: expected 1 to %d, got %" PRId32,
+                      MAX_THREADS, o->executor.concurrency);
+  if (!o->allocator.alloc != !o->allocator.release)
+    return no_context(o, RD_E_ENUM, "allocator: expected both alloc and release, or neither");
   const uint32_t usable = rd_isa_usable();
   const int everything = o->isa_mask == 0 || o->isa_mask == RD_ISA_ALL;
-  if (!everything && ((o->isa_mask & ~usable) || !(o->isa_mask & rd_isa_built()))) return RD_E_ISA;
+  if (!everything && ((o->isa_mask & ~usable) || !(o->isa_mask & rdi_registry_isas())))
+    return no_context(o, RD_E_ISA,
+                      "isa_mask: expected bits of 0x%" PRIx32 ", some of them of 0x%" PRIx32
+                      ", got 0x%" PRIx32,
+                      usable, rdi_registry_isas(), o->isa_mask);
   /* The scalar kernels stay reachable: they serve every slot that nothing else does. */
   *isa = (everything ? usable : o->isa_mask) | RD_ISA_SCALAR;
   return RD_OK;
 }
 
 /* In the caller's FP environment nothing is promised, so the check brings its own. */
-static int arithmetic_ok(void) {
+static rd_status choose_kernels(rd_context *ctx) {
   rdi_fpenv env;
   rdi_fpenv_enter(&env);
-  const int ok = rdi_known_answers();
+  const rdi_answers answers = rdi_known_answers();
   rdi_fpenv_leave(&env);
-  return ok;
+  rdi_kernels_select(&ctx->kernels, answers == RDI_ANSWERS_RIGHT ? ctx->isa : RD_ISA_SOFT);
+  return answers == RDI_ANSWERS_WRONG ? RD_E_ARITHMETIC : RD_OK;
 }
 
-rd_status rd_context_create(const rd_context_options *options, rd_context **out) {
-  if (!out) return RD_E_NULL;
-  *out = NULL;
-  rd_context_options o;
-  rd_context_options_init(&o);
-  if (options && options->struct_size != sizeof o) return RD_E_STRUCT_SIZE;
-  if (options) o = *options;
-  uint32_t isa;
+static void destroy(rd_context *ctx) {
+  rdi_pool_destroy(ctx->pool);
+  ctx_release(ctx, ctx->arena, ctx->arena_size);
+  const rd_allocator allocator = ctx->allocator;
+  allocator.release(allocator.self, ctx, sizeof *ctx);
+}
+
+/* The part of rd_context_create that has the options. */
+static rd_status create(rd_context_options o, rd_context **out) {
+  if (o.message && o.message_size) o.message[0] = 0;
+  uint32_t isa = 0;
   rd_status status = check_options(&o, &isa);
   if (status != RD_OK) return status;
   if (!o.allocator.alloc) o.allocator = (rd_allocator){libc_alloc, libc_release, NULL};
 
   rd_context *ctx = rdi_allocate(&o.allocator, sizeof *ctx, ALIGN);
-  if (!ctx) return RD_E_NOMEM;
+  if (!ctx)
+    return no_context(&o, RD_E_NOMEM, "context: the allocator has no %zu aligned bytes",
+                      sizeof *ctx);
   memset(ctx, 0, sizeof *ctx);
   atomic_init(&ctx->busy, 0);
   ctx->allocator = o.allocator;
   ctx->executor = o.executor;
   ctx->isa = isa;
-  rdi_kernels_select(&ctx->kernels, isa);
-  status = arithmetic_ok() ? RD_OK : RD_E_ARITHMETIC;
+  status = choose_kernels(ctx);
   if (o.executor.run) {
     ctx->threads = o.executor.concurrency;
   } else {
@@ -251,17 +288,37 @@ rd_status rd_context_create(const rd_context_options *options, rd_context **out)
     ctx->threads = o.threads ? o.threads : cpus < MAX_THREADS ? cpus : MAX_THREADS;
     if (status == RD_OK) status = rdi_pool_create(&ctx->allocator, ctx->threads, &ctx->pool);
   }
-  if (status == RD_OK)
+  if (status == RD_OK) {
     *out = ctx;
+    return RD_OK;
+  }
+  if (status == RD_E_ARITHMETIC)
+    (void)no_context(&o, status, "this build or machine rounds differently: wrong known answers");
   else
-    rd_context_destroy(ctx);
+    (void)no_context(&o, status, "threads: a pool of %" PRId32 " was refused", ctx->threads);
+  destroy(ctx);
   return status;
+}
+
+rd_status rd_context_create(const rd_context_options *options, rd_context **out) {
+  if (!out) return RD_E_NULL;
+  *out = NULL;
+  rd_context_options o;
+  rd_context_options_init(&o);
+  const rd_status status =
+      options ? rdi_struct_take(RDI_STRUCT_CONTEXT_OPTIONS, options, &o) : RD_OK;
+  if (status == RD_E_PRESENCE)
+    return no_context(&o, status, "executor.reserved: must be zero in this version");
+  if (status != RD_OK) return status;
+  const int cancel = rdi_cancel_disable();
+  const rd_status made = create(o, out);
+  rdi_cancel_restore(cancel);
+  return made;
 }
 
 void rd_context_destroy(rd_context *ctx) {
   if (!ctx) return;
-  rdi_pool_destroy(ctx->pool);
-  ctx_release(ctx, ctx->arena, ctx->arena_size);
-  const rd_allocator allocator = ctx->allocator;
-  allocator.release(allocator.self, ctx, sizeof *ctx);
+  const int cancel = rdi_cancel_disable();
+  destroy(ctx);
+  rdi_cancel_restore(cancel);
 }

@@ -1,6 +1,7 @@
 /* How work is cut. Nothing here may change a bit of a result: a row's arithmetic does not depend on
  * the rows beside it, and reductions are never split. */
-#include "core/run.h"
+#include "core/cut.h"
+
 #include "util/checked.h"
 
 enum {
@@ -33,8 +34,7 @@ int rdi_cut_make(rdi_cut *cut, int64_t threads, int64_t cores, int even, int64_t
 static int64_t weight(const rdi_job *job, int64_t b) {
   int64_t tokens = 1;
   if (job->verb != RDI_COMMIT) tokens += rdi_seq_length(&job->seq, b);
-  if (job->accepted) tokens += job->accepted[b];
-  return tokens;
+  return tokens + rdi_replayed(job, b);
 }
 
 void rdi_cut_slices(const rdi_cut *cut, const rdi_job *job, int64_t *start) {

@@ -1,9 +1,13 @@
 /* FAST prefill and verify of one item (kernels/fast.h). Everything that decides between FAST and EXACT
  * here looks at the tokens only, never at rows, threads or what else is in the batch; verify decides
  * token by token, so that a token's result does not depend on how many follow. */
+#include "core/fast.h"
+
 #include <string.h>
 
-#include "core/run.h"
+#include "core/block.h"
+#include "core/replay.h"
+#include "core/tree.h"
 #include "util/checked.h"
 
 static void ones(const rdi_item *it) {
@@ -20,10 +24,10 @@ static int64_t fold(const rdi_item *it, int64_t n, int64_t past, int pairs) {
       .Kp = m->Kp,
       .head = m->axis == RD_PER_HEAD || m->gate == RD_GATE_NONE,
       .whole = pairs,
-      .k = lane->k,
-      .a = lane->a,
-      .kt = lane->kt,
-      .qt = lane->qt,
+      .k = lane->op.k,
+      .a = lane->op.a,
+      .kt = lane->op.kt,
+      .qt = lane->op.qt,
       .P = lane->P,
       .kh = lane->kh + past * m->Kp,
       .kf = lane->kf,
@@ -59,7 +63,7 @@ static void load_flat(const rdi_item *it) {
   rdi_load_native(it->k, it->lane->flat, m->Kp, it->src, it->R, m->K);
 }
 
-static void bring(const rdi_item *it, form *now, form want) {
+static void move_to(const rdi_item *it, form *now, form want) {
   const int64_t Kp = it->job->m.Kp;
   if (*now == want) return;
   if (want == PANELS && *now == NOWHERE && it->src.p && rdi_is_plain(it->src.s)) {
@@ -89,8 +93,8 @@ static void pairs_block(const rdi_item *it, const rdi_block *blk) {
         .kf = lane->kf,
         .qf = lane->qf,
         .end = lane->P,
-        .kq = lane->kq,
-        .beta = lane->beta,
+        .kq = lane->op.kq,
+        .beta = lane->op.beta,
         .ck = lane->ck,
         .cq = lane->cq,
         .v = blk->v + r,
@@ -115,7 +119,7 @@ static void prefill(const rdi_item *it, rdi_rows_at dst) {
     const rdi_block blk = rdi_open_block(it, t, rdi_min64(RDI_TOKENS, it->length - t));
     ones(it);
     const form want = fold(it, blk.n, 0, 1) == blk.n ? PANELS : FLAT;
-    bring(it, &now, want);
+    move_to(it, &now, want);
     if (want == PANELS)
       pairs_block(it, &blk);
     else
@@ -126,7 +130,7 @@ static void prefill(const rdi_item *it, rdi_rows_at dst) {
   if (now == PANELS && rdi_is_plain(dst.s)) {
     from_panels(it, (float *)(void *)dst.p, dst.s->sr);
   } else {
-    bring(it, &now, FLAT);
+    move_to(it, &now, FLAT);
     rdi_store_native(it->k, dst, it->lane->flat, m->Kp, it->R, m->K);
   }
 }
@@ -140,7 +144,7 @@ typedef struct history { /* u of all tokens of the sequence so far */
 
 /* lane->flat := the state after `total` tokens that ran FAST, n of them in the open block, which began
  * with the decay `before`. */
-static void materialise(const rdi_item *it, history h, int64_t total, int64_t n,
+static void state_after(const rdi_item *it, history h, int64_t total, int64_t n,
                         const float *before) {
   const rdi_math *m = &it->job->m;
   rdi_lane *lane = it->lane;
@@ -178,7 +182,7 @@ static void spread_block(const rdi_item *it, const rdi_block *blk, int64_t n, hi
       .kh = lane->kh,
       .kf = lane->kf,
       .qf = lane->qf,
-      .beta = lane->beta,
+      .beta = lane->op.beta,
       .v = blk->v,
       .u = h.u,
       .o = blk->o,
@@ -190,31 +194,93 @@ static void spread_block(const rdi_item *it, const rdi_block *blk, int64_t n, hi
   });
 }
 
-static void verify(const rdi_item *it) {
-  const rdi_math *m = &it->job->m;
-  float before[RDI_MAX_DIM];
+/* The state that `spread` reads: where it lies, or in lane->flat. */
+static const float *spread_state(const rdi_item *it, int64_t *stride) {
   const int plain = it->src.p && rdi_is_plain(it->src.s);
-  const float *s = plain ? (const float *)(const void *)it->src.p : it->lane->flat;
-  const int64_t s_stride = plain ? it->src.s->sr : m->Kp;
+  *stride = plain ? it->src.s->sr : it->job->m.Kp;
+  if (plain) return (const float *)(const void *)it->src.p;
+  load_flat(it);
+  return it->lane->flat;
+}
+
+/* u of a verify of one block is where it belongs at once. */
+static history history_of(const rdi_item *it, const rdi_block *blk, int64_t tokens) {
+  return tokens <= RDI_TOKENS ? (history){blk->u, blk->u_stride}
+                              : (history){it->lane->past_u, it->lane->Rp};
+}
+
+/* The open block's first tokens, as many as are in range, FAST. Returns how many. */
+static int64_t fast_part(const rdi_item *it, const rdi_block *blk, history h, const float *s,
+                         int64_t s_stride) {
+  const int64_t n = fold(it, blk->n, blk->t, 0);
+  if (n) spread_block(it, blk, n, h, s, s_stride);
+  for (int64_t i = 0; i < n && h.u == it->lane->past_u; i++)
+    memcpy(blk->u + i * blk->u_stride, h.u + (blk->t + i) * h.stride,
+           (size_t)it->R * sizeof(float));
+  return n;
+}
+
+static void verify(const rdi_item *it) {
+  float before[RDI_MAX_DIM];
+  int64_t s_stride;
+  const float *s = spread_state(it, &s_stride);
   int exact = 0;
-  if (!plain) load_flat(it);
   ones(it);
   for (int64_t t = 0; t < it->length; t += RDI_TOKENS) {
     const rdi_block blk = rdi_open_block(it, t, rdi_min64(RDI_TOKENS, it->length - t));
-    const int alone = it->length <= RDI_TOKENS; /* then u is where it belongs at once */
-    const history h = {alone ? blk.u : it->lane->past_u, alone ? blk.u_stride : it->lane->Rp};
     int64_t n = 0;
     if (!exact) {
-      memcpy(before, it->lane->P, (size_t)m->Kp * sizeof *before);
-      n = fold(it, blk.n, t, 0);
-      if (n) spread_block(it, &blk, n, h, s, s_stride);
-      for (int64_t i = 0; i < n && !alone; i++)
-        memcpy(blk.u + i * blk.u_stride, h.u + (t + i) * h.stride, (size_t)it->R * sizeof(float));
-      if (n < blk.n) materialise(it, h, t + n, n, before);
+      const history h = history_of(it, &blk, it->length);
+      memcpy(before, it->lane->P, (size_t)it->job->m.Kp * sizeof *before);
+      n = fast_part(it, &blk, h, s, s_stride);
+      if (n < blk.n) state_after(it, h, t + n, n, before);
       exact = n < blk.n;
     }
     if (exact) exact_block(it, &blk, n);
     rdi_close_block(it, &blk);
+  }
+}
+
+/* ---------------------------------------------------------------- trees ----------------------- */
+
+/* lane->flat := the state after n nodes that ran FAST, whose operands are prepared once more. */
+static void state_after_nodes(const rdi_item *it, history h, int64_t n) {
+  float before[RDI_MAX_DIM];
+  int64_t t = 0;
+  ones(it);
+  for (; n - t > RDI_TOKENS; t += RDI_TOKENS) {
+    rdi_prepare(it, t, RDI_TOKENS, &it->lane->op);
+    (void)fold(it, RDI_TOKENS, t, 0);
+  }
+  memcpy(before, it->lane->P, (size_t)it->job->m.Kp * sizeof *before);
+  if (n > t) rdi_prepare(it, t, n - t, &it->lane->op);
+  state_after(it, h, n, n - t, before);
+}
+
+/* The nodes before the first that does not follow the one before it run FAST, as a chain of them would,
+ * as far as they are in range; all others EXACT, from the state after the FAST node that they descend
+ * from. So a node's result depends on no later node. */
+static void verify_tree(const rdi_item *it) {
+  int64_t s_stride, t = 0;
+  const float *s = spread_state(it, &s_stride);
+  history h = {0};
+  int exact = 0;
+  ones(it);
+  while (t < it->chain && !exact) {
+    rdi_block blk = rdi_open_block(it, t, rdi_min64(RDI_TOKENS, it->chain - t));
+    if (t == 0) h = history_of(it, &blk, it->chain);
+    const int64_t n = fast_part(it, &blk, h, s, s_stride);
+    exact = n < blk.n;
+    blk.n = n;
+    rdi_close_block(it, &blk);
+    t += n;
+  }
+  for (int64_t base = -1; base < t; base++) {
+    int64_t child = t;
+    while (child < it->length && it->parents[child] != base) child++;
+    if (child == it->length) continue;
+    state_after_nodes(it, h, base + 1);
+    rdi_tree_rest(it, t, base, it->lane->flat, it->job->m.Kp);
   }
 }
 
@@ -232,8 +298,11 @@ int rdi_fast_item(const rdi_item *it, rdi_rows_at dst) {
   case RDI_VERIFY:
   case RDI_COMMIT_VERIFY:
     if (!f->spread || it->length > RDI_FAST_TOKENS) return 0;
-    if (job->verb == RDI_COMMIT_VERIFY && job->accepted[it->b]) rdi_replay_item(it);
-    verify(it);
+    if (job->verb == RDI_COMMIT_VERIFY && it->replayed) rdi_replay_item(it);
+    if (it->parents)
+      verify_tree(it);
+    else
+      verify(it);
     return 1;
   case RDI_DECODE:
   case RDI_COMMIT:

@@ -1,8 +1,11 @@
 /* Plans: a checked problem, and what the context makes of it at its maximum shapes. */
 #include "core/check.h"
 #include "core/context.h"
+#include "core/cut.h"
 #include "core/problem.h"
 #include "core/run.h"
+#include "core/slots.h"
+#include "exec/cancel.h"
 #include "util/allocate.h"
 #include "util/checked.h"
 
@@ -14,9 +17,11 @@ enum { SNAPSHOT_TOKENS = 64 };
  */
 static int scratch_of(const rd_problem *p, const rdi_kernels *k, int64_t threads, size_t *bytes) {
   const int64_t slices = threads == 1 ? 1 : RDI_SLICES_PER_THREAD * threads;
+  const int64_t nodes = rdi_min64(p->max_tokens, RDI_TREE_NODES);
+  const rdi_lane_size largest = {.row_block = p->V, .K = p->K, .nodes = nodes, .path = nodes};
   int64_t tokens;
   if (!rdi_mul64(p->max_batch, rdi_min64(p->max_tokens, SNAPSHOT_TOKENS) + 1, &tokens) ||
-      !rdi_run_scratch(k, slices, p->V, p->K, bytes))
+      !rdi_run_scratch(k, slices, &largest, bytes))
     return 0;
   const size_t once = rdi_slot_scratch(p->max_batch), snapshots = rdi_slot_scratch(tokens);
   if (snapshots > SIZE_MAX / 8) return 0;
@@ -37,11 +42,11 @@ static rd_status make_info(rd_context *ctx, rd_plan *plan) {
                     "problem.max_batch: the work or its scratch does not fit 64 bits");
   info->row_block = cut.row_block;
   info->work_items = cut.items;
-  info->rows_kernel = k->rows_name;
-  info->commit_kernel = k->commit_name;
-  info->prep_kernel = k->prep_name;
-  info->fast_prefill_kernel = k->fast.pairs_name;
-  info->fast_verify_kernel = k->fast.spread_name;
+  info->rows_kernel = k->serving[RDI_SLOT_rows].name;
+  info->commit_kernel = k->serving[RDI_SLOT_commit].name;
+  info->prep_kernel = k->serving[RDI_SLOT_prep].name;
+  info->fast_prefill_kernel = k->serving[RDI_SLOT_pairs].name;
+  info->fast_verify_kernel = k->serving[RDI_SLOT_spread].name;
   const int64_t decay = p->gate == RD_GATE_NONE ? 0 : p->gate_axis == RD_PER_CHANNEL ? p->K : 1;
   int64_t key, value, decays;
   if (!rdi_mul64(p->Hk, p->K * (int64_t)rd_dtype_size(p->record_dtype), &key) ||
@@ -57,10 +62,8 @@ static rd_status make_info(rd_context *ctx, rd_plan *plan) {
 
 static rd_status create(rd_context *ctx, const rd_problem *problem, rd_plan **out) {
   rd_plan made = {.allocator = *rdi_context_allocator(ctx), .isa = rdi_context_isa(ctx)};
-  rd_status status = rdi_problem_check(ctx, problem, &made.math);
-  if (status != RD_OK) return status;
-  made.problem = *problem;
-  status = make_info(ctx, &made);
+  rd_status status = rdi_problem_take(ctx, problem, &made.problem, &made.math);
+  if (status == RD_OK) status = make_info(ctx, &made);
   if (status == RD_OK) status = rdi_scratch_need(ctx, made.info.scratch_bytes);
   if (status != RD_OK) return status;
   rd_plan *plan = rdi_allocate(&made.allocator, sizeof *plan, _Alignof(max_align_t));
@@ -73,8 +76,7 @@ static rd_status create(rd_context *ctx, const rd_problem *problem, rd_plan **ou
 
 rd_status rd_plan_create(rd_context *ctx, const rd_problem *problem, rd_plan **out) {
   if (out) *out = NULL;
-  const rd_status status = rdi_enter(ctx);
-  if (status != RD_OK) return status;
+  RDI_TRY(rdi_enter(ctx));
   if (!out) return rdi_leave(ctx, rdi_fail(ctx, RD_E_NULL, "out: required, got NULL"));
   return rdi_leave(ctx, create(ctx, problem, out));
 }
@@ -82,12 +84,28 @@ rd_status rd_plan_create(rd_context *ctx, const rd_problem *problem, rd_plan **o
 void rd_plan_destroy(rd_plan *plan) {
   if (!plan) return;
   const rd_allocator allocator = plan->allocator;
+  const int cancel = rdi_cancel_disable();
   allocator.release(allocator.self, plan, sizeof *plan);
+  rdi_cancel_restore(cancel);
+}
+
+rd_status rd_plan_scratch(rd_context *ctx, const rd_plan *plan, size_t *bytes) {
+  RDI_TRY(rdi_enter(ctx));
+  if (!plan || !bytes)
+    return rdi_leave(ctx,
+                     rdi_fail(ctx, RD_E_NULL, "%s: required, got NULL", plan ? "bytes" : "plan"));
+  size_t need;
+  if (!scratch_of(&plan->problem, rdi_context_kernels(ctx), rd_context_threads(ctx), &need))
+    return rdi_leave(ctx, rdi_fail(ctx, RD_E_OVERFLOW,
+                                   "plan: the scratch of this context does not fit 64 bits"));
+  *bytes = need;
+  return rdi_leave(ctx, RD_OK);
 }
 
 rd_status rd_plan_get_info(const rd_plan *plan, rd_plan_info *info) {
   if (!plan || !info) return RD_E_NULL;
-  if (info->struct_size != sizeof *info) return RD_E_STRUCT_SIZE;
-  *info = plan->info;
+  RDI_TRY(rdi_struct_check_size(RDI_STRUCT_PLAN_INFO, info->struct_size));
+  const size_t first = sizeof info->struct_size; /* which stays the caller's */
+  rdi_struct_put(info, &plan->info, first, sizeof *info - first);
   return RD_OK;
 }

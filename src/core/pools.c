@@ -8,7 +8,8 @@
 
 #include "core/check.h"
 #include "core/context.h"
-#include "core/run.h"
+#include "core/cut.h"
+#include "core/states.h"
 #include "util/allocate.h"
 #include "util/checked.h"
 #include "util/tensor.h"
@@ -33,8 +34,8 @@ static rd_status check_dim(rd_context *ctx, const char *name, int64_t x) {
 
 static rd_status check_pool(rd_context *ctx, const char *name, const rd_tensor *pool, int flags) {
   static const int64_t any[] = {-1, -1, -1, -1};
-  TRY(rdi_check_tensor(ctx, name, pool, RDI_DT_FLOAT, 4, any, flags));
-  TRY(check_dim(ctx, name, pool->shape[2]));
+  RDI_TRY(rdi_check_tensor(ctx, name, pool, RDI_DT_FLOAT, 4, any, flags));
+  RDI_TRY(check_dim(ctx, name, pool->shape[2]));
   return check_dim(ctx, name, pool->shape[3]);
 }
 
@@ -69,15 +70,15 @@ static size_t row_bytes(const rd_tensor *pool) {
 
 static rd_status pool_alloc(rd_context *ctx, int64_t slots, int64_t Hv, int64_t V, int64_t K,
                             rd_state_layout layout, rd_dtype dtype, rd_tensor *pool) {
-  TRY(check_layout(ctx, "layout", layout));
+  RDI_TRY(check_layout(ctx, "layout", layout));
   if (dtype != RD_F32 && dtype != RD_F16 && dtype != RD_BF16)
     return rdi_fail(ctx, RD_E_DTYPE, "dtype: expected f32, f16 or bf16, got %s",
                     rdi_dtype_name(dtype));
   if (slots < 1)
     return rdi_fail(ctx, RD_E_SHAPE, "slots: expected at least 1, got %" PRId64, slots);
   if (Hv < 1) return rdi_fail(ctx, RD_E_HEADS, "Hv: expected at least 1, got %" PRId64, Hv);
-  TRY(check_dim(ctx, "V", V));
-  TRY(check_dim(ctx, "K", K));
+  RDI_TRY(check_dim(ctx, "V", V));
+  RDI_TRY(check_dim(ctx, "K", K));
   const int64_t size = (int64_t)rd_dtype_size(dtype);
   int64_t stride, bytes;
   if (!rdi_mul64(Hv, V * K * size, &stride) || !rdi_add64(stride, 63, &stride))
@@ -102,17 +103,16 @@ static rd_status pool_alloc(rd_context *ctx, int64_t slots, int64_t Hv, int64_t 
 
 rd_status rd_pool_alloc(rd_context *ctx, int64_t slots, int64_t Hv, int64_t V, int64_t K,
                         rd_state_layout layout, rd_dtype dtype, rd_tensor *pool) {
-  const rd_status status = rdi_enter(ctx);
-  if (status != RD_OK) return status;
+  RDI_TRY(rdi_enter(ctx));
   if (!pool) return rdi_leave(ctx, rdi_fail(ctx, RD_E_NULL, "pool: required, got NULL"));
   return rdi_leave(ctx, pool_alloc(ctx, slots, Hv, V, K, layout, dtype, pool));
 }
 
 rd_status rd_pool_free(rd_context *ctx, rd_tensor *pool) {
-  const rd_status status = rdi_enter(ctx);
-  if (status != RD_OK) return status;
+  RDI_TRY(rdi_enter(ctx));
   if (!pool) return rdi_leave(ctx, rdi_fail(ctx, RD_E_NULL, "pool: required, got NULL"));
-  if (pool->dtype != RD_ABSENT && pool->data) {
+  if (pool->dtype == RD_ABSENT) return rdi_leave(ctx, rdi_check_blank(ctx, "pool", pool));
+  if (pool->data) {
     const rd_allocator *allocator = rdi_context_allocator(ctx);
     allocator->release(allocator->self, pool->data,
                        (size_t)(pool->shape[0] * pool->stride[0]) * rd_dtype_size(pool->dtype));
@@ -124,8 +124,8 @@ rd_status rd_pool_free(rd_context *ctx, rd_tensor *pool) {
 /* ---------------------------------------------------------------- slots ----------------------- */
 
 static rd_status pool_reset(rd_context *ctx, const rd_tensor *pool, int64_t slot) {
-  TRY(check_pool(ctx, "pool", pool, RDI_OUTPUT));
-  TRY(check_slot(ctx, "slot", pool, slot));
+  RDI_TRY(check_pool(ctx, "pool", pool, RDI_OUTPUT));
+  RDI_TRY(check_slot(ctx, "slot", pool, slot));
   for (int64_t h = 0; h < pool->shape[1]; h++)
     for (int64_t r = 0; r < pool->shape[2]; r++)
       memset(row_at(pool, slot, h, r), 0, row_bytes(pool));
@@ -138,9 +138,9 @@ rd_status rd_pool_reset(rd_context *ctx, const rd_tensor *pool, int64_t slot) {
 }
 
 static rd_status pool_copy(rd_context *ctx, const rd_tensor *pool, int64_t from, int64_t to) {
-  TRY(check_pool(ctx, "pool", pool, RDI_OUTPUT));
-  TRY(check_slot(ctx, "from", pool, from));
-  TRY(check_slot(ctx, "to", pool, to));
+  RDI_TRY(check_pool(ctx, "pool", pool, RDI_OUTPUT));
+  RDI_TRY(check_slot(ctx, "from", pool, from));
+  RDI_TRY(check_slot(ctx, "to", pool, to));
   for (int64_t h = 0; from != to && h < pool->shape[1]; h++)
     for (int64_t r = 0; r < pool->shape[2]; r++)
       memcpy(row_at(pool, to, h, r), row_at(pool, from, h, r), row_bytes(pool));
@@ -173,17 +173,17 @@ static void convert_slice(void *arg, int64_t slice) {
 
 static rd_status pool_convert(rd_context *ctx, const rd_tensor *src, rd_state_layout src_layout,
                               const rd_tensor *dst, rd_state_layout dst_layout) {
-  TRY(check_layout(ctx, "src_layout", src_layout));
-  TRY(check_layout(ctx, "dst_layout", dst_layout));
-  TRY(check_pool(ctx, "src", src, 0));
-  TRY(check_pool(ctx, "dst", dst, RDI_OUTPUT));
+  RDI_TRY(check_layout(ctx, "src_layout", src_layout));
+  RDI_TRY(check_layout(ctx, "dst_layout", dst_layout));
+  RDI_TRY(check_pool(ctx, "src", src, 0));
+  RDI_TRY(check_pool(ctx, "dst", dst, RDI_OUTPUT));
   const int same = src_layout == dst_layout;
   const int64_t want[] = {src->shape[0], src->shape[1], src->shape[same ? 2 : 3],
                           src->shape[same ? 3 : 2]};
-  TRY(rdi_check_tensor(ctx, "dst", dst, RDI_DT_FLOAT, 4, want, RDI_OUTPUT));
+  RDI_TRY(rdi_check_tensor(ctx, "dst", dst, RDI_DT_FLOAT, 4, want, RDI_OUTPUT));
   const rdi_alias_entry entries[] = {{.name = "dst", .t = dst, .is_output = 1},
                                      {.name = "src", .t = src}};
-  TRY(rdi_check_alias(ctx, entries, 2));
+  RDI_TRY(rdi_check_alias(ctx, entries, 2));
   if (rdi_tensor_empty(src)) return RD_OK;
   const int vk = src_layout == RD_STATE_VK;
   conversion c = {.k = rdi_context_kernels(ctx),
@@ -267,11 +267,11 @@ static void make_header(unsigned char *h, const rd_tensor *pool, rd_state_layout
 static rd_status check_file(rd_context *ctx, const rd_tensor *pool, rd_state_layout layout,
                             int64_t slot, const void *buffer, size_t bytes, int flags,
                             size_t *need) {
-  TRY(check_layout(ctx, "layout", layout));
-  TRY(check_pool(ctx, "pool", pool, flags));
-  TRY(check_slot(ctx, "slot", pool, slot));
+  RDI_TRY(check_layout(ctx, "layout", layout));
+  RDI_TRY(check_pool(ctx, "pool", pool, flags));
+  RDI_TRY(check_slot(ctx, "slot", pool, slot));
   if (!buffer) return rdi_fail(ctx, RD_E_NULL, "buffer: required, got NULL");
-  TRY(slot_bytes(ctx, pool, need));
+  RDI_TRY(slot_bytes(ctx, pool, need));
   if (bytes < *need)
     return rdi_fail(ctx, RD_E_BUFFER, "bytes: expected at least %zu, got %zu", *need, bytes);
   int64_t extent;
@@ -284,7 +284,7 @@ static rd_status check_file(rd_context *ctx, const rd_tensor *pool, rd_state_lay
 static rd_status pool_save(rd_context *ctx, const rd_tensor *pool, rd_state_layout layout,
                            int64_t slot, void *buffer, size_t bytes) {
   size_t need;
-  TRY(check_file(ctx, pool, layout, slot, buffer, bytes, 0, &need));
+  RDI_TRY(check_file(ctx, pool, layout, slot, buffer, bytes, 0, &need));
   unsigned char *at = buffer, *payload = at + HEADER, *to = payload;
   make_header(at, pool, layout, need);
   for (int64_t h = 0; h < pool->shape[1]; h++)
@@ -297,7 +297,7 @@ static rd_status pool_save(rd_context *ctx, const rd_tensor *pool, rd_state_layo
 static rd_status pool_load(rd_context *ctx, const rd_tensor *pool, rd_state_layout layout,
                            int64_t slot, const void *buffer, size_t bytes) {
   size_t need;
-  TRY(check_file(ctx, pool, layout, slot, buffer, bytes, RDI_OUTPUT, &need));
+  RDI_TRY(check_file(ctx, pool, layout, slot, buffer, bytes, RDI_OUTPUT, &need));
   const unsigned char *at = buffer, *from = at + HEADER;
   unsigned char want[HEADER];
   make_header(want, pool, layout, need);
@@ -307,7 +307,7 @@ static rd_status pool_load(rd_context *ctx, const rd_tensor *pool, rd_state_layo
   } fields[] = {{"version", 8, 4},  {"header size", 12, 4},  {"dtype", 16, 4},
                 {"layout", 20, 4},  {"heads", 24, 8},        {"rows", 32, 8},
                 {"columns", 40, 8}, {"payload bytes", 48, 8}};
-  if (memcmp(at, want, sizeof name_of_format))
+  if (memcmp(at, want, sizeof name_of_format) != 0)
     return rdi_fail(ctx, RD_E_BUFFER, "buffer: not a saved slot");
   for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
     const uint64_t expected = get(want + fields[i].at, fields[i].bytes);
@@ -325,23 +325,20 @@ static rd_status pool_load(rd_context *ctx, const rd_tensor *pool, rd_state_layo
 }
 
 rd_status rd_pool_save_size(rd_context *ctx, const rd_tensor *pool, size_t *bytes) {
-  rd_status status = rdi_enter(ctx);
-  if (status != RD_OK) return status;
+  RDI_TRY(rdi_enter(ctx));
   if (!bytes) return rdi_leave(ctx, rdi_fail(ctx, RD_E_NULL, "bytes: required, got NULL"));
-  status = check_pool(ctx, "pool", pool, 0);
+  const rd_status status = check_pool(ctx, "pool", pool, 0);
   return rdi_leave(ctx, status != RD_OK ? status : slot_bytes(ctx, pool, bytes));
 }
 
 rd_status rd_pool_save(rd_context *ctx, const rd_tensor *pool, rd_state_layout layout, int64_t slot,
                        void *buffer, size_t bytes) {
-  const rd_status status = rdi_enter(ctx);
-  if (status != RD_OK) return status;
+  RDI_TRY(rdi_enter(ctx));
   return rdi_leave(ctx, pool_save(ctx, pool, layout, slot, buffer, bytes));
 }
 
 rd_status rd_pool_load(rd_context *ctx, const rd_tensor *pool, rd_state_layout layout, int64_t slot,
                        const void *buffer, size_t bytes) {
-  const rd_status status = rdi_enter(ctx);
-  if (status != RD_OK) return status;
+  RDI_TRY(rdi_enter(ctx));
   return rdi_leave(ctx, pool_load(ctx, pool, layout, slot, buffer, bytes));
 }

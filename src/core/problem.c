@@ -6,12 +6,11 @@
 
 #include "core/check.h"
 #include "core/context.h"
+#include "util/c2.h"
 #include "util/tensor.h"
 
-void rd_problem_init(rd_problem *problem) {
-  if (!problem) return;
-  *problem = (rd_problem){
-      .struct_size = sizeof *problem,
+void rd_problem_init_sized(rd_problem *problem, size_t struct_size) {
+  static const rd_problem defaults = {
       .layout = RD_PADDED,
       .gate = RD_GATE_LOG,
       .gate_axis = RD_PER_CHANNEL,
@@ -20,7 +19,6 @@ void rd_problem_init(rd_problem *problem) {
       .beta_times = 1,
       .qk_norm = RD_QK_AS_IS,
       .l2_eps = 1e-6,
-      .scale_default = 1,
       .head_map = RD_HEADS_GROUPED,
       .numerics = RD_EXACT,
       .qkv_dtype = RD_F32,
@@ -33,6 +31,7 @@ void rd_problem_init(rd_problem *problem) {
       .decay_dtype = RD_F32,
       .pad_slot = -1,
   };
+  rdi_struct_init(problem, struct_size, &defaults, sizeof defaults);
 }
 
 static rd_status check_enums(rd_context *ctx, const rd_problem *p) {
@@ -46,7 +45,7 @@ static rd_status check_enums(rd_context *ctx, const rd_problem *p) {
       {"beta", p->beta, RD_BETA_VALUE, RD_BETA_LOGIT},
       {"beta_times", p->beta_times, 1, 2},
       {"qk_norm", p->qk_norm, RD_QK_AS_IS, RD_QK_L2},
-      {"scale_default", p->scale_default, 0, 1},
+      {"has_scale", p->has_scale, 0, 1},
       {"head_map", p->head_map, RD_HEADS_GROUPED, RD_HEADS_TILED},
       {"numerics", p->numerics, RD_EXACT, RD_FAST},
       {"state_layout", p->state_layout, RD_STATE_VK, RD_STATE_KV},
@@ -62,7 +61,7 @@ static rd_status check_enums(rd_context *ctx, const rd_problem *p) {
 static rd_status check_dtypes(rd_context *ctx, const rd_problem *p) {
   const struct {
     const char *name, *expected;
-    rd_dtype value;
+    int32_t value;
     int set;
   } fields[] = {
       {"qkv_dtype", "f32, f16 or bf16", p->qkv_dtype, RDI_DT_FLOAT},
@@ -82,8 +81,7 @@ static rd_status check_dtypes(rd_context *ctx, const rd_problem *p) {
 }
 
 static rd_status check_sizes(rd_context *ctx, const rd_problem *p) {
-  const rd_status status = rdi_check_heads(ctx, "problem.Hk", p->Hk, "problem.Hv", p->Hv);
-  if (status != RD_OK) return status;
+  RDI_TRY(rdi_check_heads(ctx, "problem.Hk", p->Hk, "problem.Hv", p->Hv));
   if (p->K < 1 || p->K > RDI_MAX_DIM)
     return rdi_fail(ctx, RD_E_SHAPE, "problem.K: expected 1 to %d, got %" PRId64, RDI_MAX_DIM,
                     p->K);
@@ -99,12 +97,10 @@ static rd_status check_sizes(rd_context *ctx, const rd_problem *p) {
   return RD_OK;
 }
 
-rd_status rdi_problem_check(rd_context *ctx, const rd_problem *p, rdi_math *math) {
-  if (!p) return rdi_fail(ctx, RD_E_NULL, "problem: required, got NULL");
-  if (p->struct_size != sizeof *p)
-    return rdi_fail(ctx, RD_E_STRUCT_SIZE, "problem.struct_size: expected %zu, got %zu", sizeof *p,
-                    p->struct_size);
-  rd_status status = check_enums(ctx, p);
+rd_status rdi_problem_take(rd_context *ctx, const rd_problem *given, rd_problem *p,
+                           rdi_math *math) {
+  rd_status status = rdi_check_struct(ctx, RDI_STRUCT_PROBLEM, "problem", given, p);
+  if (status == RD_OK) status = check_enums(ctx, p);
   if (status == RD_OK) status = check_dtypes(ctx, p);
   if (status == RD_OK) status = check_sizes(ctx, p);
   if (status != RD_OK) return status;
@@ -115,7 +111,7 @@ rd_status rdi_problem_check(rd_context *ctx, const rd_problem *p, rdi_math *math
       .head_map = p->head_map,
       .numerics = p->numerics,
       .l2norm = p->qk_norm == RD_QK_L2,
-      .eps = (float)p->l2_eps,
+      .eps = rdi_c2_narrow(p->l2_eps),
       .beta_times = (float)p->beta_times,
       .Hk = p->Hk,
       .Hv = p->Hv,
@@ -124,12 +120,13 @@ rd_status rdi_problem_check(rd_context *ctx, const rd_problem *p, rdi_math *math
       .Kp = (p->K + 15) / 16 * 16,
       .pad_slot = p->pad_slot,
   };
-  status = rdi_check_scale(ctx, "problem.scale", p->scale_default, p->scale, p->K, &math->scale);
+  status = rdi_check_scale(ctx, "problem.scale", !p->has_scale, p->scale, p->K, &math->scale);
   if (status == RD_OK && p->gate == RD_GATE_LOWER_BOUND)
     status = rdi_check_lower_bound(ctx, "problem.lower_bound", p->lower_bound, &math->lb);
   if (status != RD_OK) return status;
-  if (!(p->l2_eps >= 0) || !isfinite(math->eps))
-    return rdi_fail(ctx, RD_E_EPS, "problem.l2_eps: expected at least 0 and finite in f32, got %g",
+  if (!(p->l2_eps >= 0) || !isfinite(math->eps) || (math->eps == 0 && p->l2_eps != 0))
+    return rdi_fail(ctx, RD_E_EPS,
+                    "problem.l2_eps: expected 0, or at least 2^-126 and finite in f32, got %g",
                     p->l2_eps);
   return RD_OK;
 }

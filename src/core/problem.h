@@ -12,7 +12,7 @@ struct rd_plan {
   rd_plan_info info;
 };
 
-/* Everything about a problem that can be wrong; fills math. */
-rd_status rdi_problem_check(rd_context *ctx, const rd_problem *p, rdi_math *math);
+/* Takes the caller's problem into *p and checks everything that can be wrong; fills math. */
+rd_status rdi_problem_take(rd_context *ctx, const rd_problem *given, rd_problem *p, rdi_math *math);
 
 #endif

@@ -1,19 +1,15 @@
-/* Commit and materialize: the accepted prefix of the records applied to states.
- *   S <- S diag(decay_i) + u_i k_i'    i = 0 .. m-1 */
+/* Commit and materialize: the accepted records applied to states, those on a path of a tree.
+ *   S <- S diag(decay_i) + u_i k_i'    i = path[0] .. path[m-1] */
+#include "core/replay.h"
+
 #include <string.h>
 
-#include "core/run.h"
 #include "util/checked.h"
 
-static int64_t key_head(const rdi_math *m, int64_t h) {
-  return m->head_map == RD_HEADS_GROUPED ? h / (m->Hv / m->Hk) : h % m->Hk;
-}
+/* The record at position i of the path. */
+static int64_t record_at(const rdi_item *it, int64_t i) { return it->path ? it->path[i] : i; }
 
-static const char *record_at(const rdi_record_view *v, int64_t b, int64_t i, int64_t h) {
-  return rdi_at(v->base, b * v->sb + i * v->st + h * v->sh, v->dtype);
-}
-
-/* k and decay of records i .. i+n-1 as operands, pads +0. A lane keeps what it holds: row blocks
+/* k and decay of the path's records i .. i+n-1 as operands, pads +0. A lane keeps what it holds: row blocks
  * and row groups of one head ask for the same again. */
 static void load_operands(const rdi_item *it, int64_t i, int64_t n) {
   rdi_lane *lane = it->lane;
@@ -21,33 +17,36 @@ static void load_operands(const rdi_item *it, int64_t i, int64_t n) {
   lane->held_b = it->b, lane->held_h = it->h, lane->held_i = i;
   const rdi_math *m = &it->job->m;
   const rdi_recs *recs = &it->job->prev;
-  const int64_t hk = key_head(m, it->h);
+  const int64_t hk = rdi_key_head(m, it->h);
   const size_t pad = (size_t)(m->Kp - m->K) * sizeof(float);
   for (int64_t t = 0; t < n; t++) {
     float *k = lane->pk + t * m->Kp, *a = lane->pa + t * m->Kp;
-    it->k->widen(k, record_at(&recs->k, it->b, i + t, hk), recs->k.dtype, m->K);
+    it->k->widen(k, rdi_record_at(it, &recs->k, record_at(it, i + t), hk), recs->k.dtype, m->K);
     memset(k + m->K, 0, pad);
     if (!recs->decay.base) continue;
     const int64_t numbers = recs->decay_axis == RD_PER_CHANNEL ? m->K : 1;
-    it->k->widen(a, record_at(&recs->decay, it->b, i + t, it->h), recs->decay.dtype, numbers);
+    it->k->widen(a, rdi_record_at(it, &recs->decay, record_at(it, i + t), it->h), recs->decay.dtype,
+                 numbers);
     for (int64_t c = numbers; c < m->K; c++) a[c] = a[0];
     memset(a + m->K, 0, pad);
   }
 }
 
-/* u of records i .. i+n-1, rows [r, r+R) of the item: in place when the records are f32. */
+/* u of the path's records i .. i+n-1, rows [r, r+R) of the item: in place when the records are f32 and
+ * follow each other. */
 static const float *load_u(const rdi_item *it, int64_t i, int64_t n, int64_t r, int64_t R,
                            int64_t *stride) {
-  const rdi_record_view *u = &it->job->prev.u;
-  const char *first = rdi_at((char *)record_at(u, it->b, i, it->h), it->r + r, u->dtype);
-  if (u->dtype == RD_F32) {
+  const rdi_view *u = &it->job->prev.u;
+  if (u->dtype == RD_F32 && record_at(it, i + n - 1) - record_at(it, i) == n - 1) {
     *stride = u->st;
-    return (const float *)(const void *)first;
+    return (const float *)(const void *)rdi_at(rdi_record_at(it, u, record_at(it, i), it->h),
+                                               it->r + r, u->dtype);
   }
   *stride = it->lane->Rp;
   for (int64_t t = 0; t < n; t++)
-    it->k->widen(it->lane->pu + t * it->lane->Rp, first + t * u->st * rdi_size(u->dtype), u->dtype,
-                 R);
+    it->k->widen(it->lane->pu + t * it->lane->Rp,
+                 rdi_at(rdi_record_at(it, u, record_at(it, i + t), it->h), it->r + r, u->dtype),
+                 u->dtype, R);
   return it->lane->pu;
 }
 
@@ -86,7 +85,7 @@ void rdi_replay_rows(const rdi_item *it, int64_t m, int64_t r, int64_t R) {
 }
 
 void rdi_replay_item(const rdi_item *it) {
-  const int64_t m = it->job->accepted[it->b];
+  const int64_t m = it->replayed;
   if (!it->src.p || !it->dst.p) return; /* pad slot */
   if (m == 0) {
     rdi_copy_rows(it->k, it->dst, it->src, it->lane->stage, it->R, it->job->m.K, it->job->m.Kp);

@@ -1,7 +1,7 @@
 /* Slots: in range, written once, and not read by one sequence while another writes. The set of
  * written slots is a bitmap when the pool is not much larger than the batch, else a sorted list, so
  * that the cost follows the batch and not the pool. */
-#include "core/check.h"
+#include "core/slots.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -175,13 +175,15 @@ static int own_snapshot(const rdi_seqs *seqs, const rdi_states *snapshots, int64
 }
 
 rd_status rdi_check_snapshots(rd_context *ctx, const char *name, const rdi_seqs *seqs,
-                              int64_t tokens, const rdi_states *read, const rdi_states *write,
+                              const rdi_states *read, const rdi_states *write,
                               const rdi_states *snapshots, int64_t pad_slot) {
   const char *label = name_of(snapshots, name);
   rd_status status = rdi_check_slots(ctx, name, read, write, seqs->B, pad_slot);
   if (status != RD_OK) return status;
+  int64_t most = seqs->B;
+  for (int64_t b = 0; b < seqs->B; b++) most += rdi_seq_length(seqs, b);
   slot_set set;
-  if (!set_init(ctx, &set, snapshots->slots, seqs->B + tokens)) return RD_E_NOMEM;
+  if (!set_init(ctx, &set, snapshots->slots, most)) return RD_E_NOMEM;
   const int shared = present(write) && write->base == snapshots->base;
   for (int64_t b = 0; b < seqs->B; b++) {
     const int64_t first = first_token(seqs, b), length = rdi_seq_length(seqs, b);

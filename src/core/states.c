@@ -1,8 +1,10 @@
 /* States between memory, in any layout and type, and the blocks that kernels work on. */
+#include "core/states.h"
+
 #include <string.h>
 
-#include "core/run.h"
 #include "util/checked.h"
+#include "util/tensor.h"
 
 int rdi_is_pad(const rdi_states *s, int64_t b, int64_t pad_slot) {
   return s->base && s->index && s->index[b] == pad_slot;

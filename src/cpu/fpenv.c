@@ -4,7 +4,7 @@
 
 #include <xmmintrin.h>
 
-enum { CANONICAL = 0x1f80 }; /* all exceptions masked, nearest, no FTZ, no DAZ, no flags */
+enum { CANONICAL = 0x9fc0 }; /* all exceptions masked, nearest, FTZ, DAZ, no flags */
 
 void rdi_fpenv_enter(rdi_fpenv *saved) {
   saved->control = _mm_getcsr();
@@ -16,11 +16,14 @@ void rdi_fpenv_leave(const rdi_fpenv *saved) { _mm_setcsr((unsigned)saved->contr
 
 #elif defined(__aarch64__)
 
-/* FPCR = 0: nearest, FZ, FZ16, DN and AH off, traps off. FPSR holds the sticky flags. */
+/* FZ alone: nearest, FZ16, DN and AH off, traps off. FPSR holds the sticky flags. */
+enum { FZ = 1 << 24 };
+
 void rdi_fpenv_enter(rdi_fpenv *saved) {
   __asm__ volatile("mrs %0, fpcr" : "=r"(saved->control)::"memory");
   __asm__ volatile("mrs %0, fpsr" : "=r"(saved->status)::"memory");
-  __asm__ volatile("msr fpcr, %0" ::"r"((uint64_t)0) : "memory");
+  __asm__ volatile("msr fpcr, %0" ::"r"((uint64_t)FZ) : "memory");
+  __asm__ volatile("msr fpsr, %0" ::"r"((uint64_t)0) : "memory");
 }
 
 void rdi_fpenv_leave(const rdi_fpenv *saved) {

@@ -1,4 +1,5 @@
-/* The canonical floating-point environment: round to nearest even, subnormals kept, no traps. */
+/* The floating-point environment of C2 (docs/NUMERICS.md): round to nearest even, subnormals flushed
+ * where the processor can do that, no traps. */
 #ifndef RDI_CPU_FPENV_H
 #define RDI_CPU_FPENV_H
 

@@ -7,8 +7,9 @@
  *   c_fma(a,b,c) = ab+c                c_nfma(a,b,c) = c-ab, one rounding
  *   c_min c_max                        a NaN in the second operand survives
  *   c_flip(x) = -x                     c_below(x) = -|x|
- *   c_pow2(p, n) = p 2^n               n an integer in [-152, 129], p near 1; rounded once, also when
- *                                      the result is subnormal
+ *   c_pow2(p, n) = p 2^n               n an integer in [-152, 129], p near 1; rounded once
+ *   c_left(x, y, a, b)                 x < y ? a : b, lane by lane
+ *   c_fix(x) = x                       a value the compiler may not look behind
  *   c_any(p, dtype, at, left)          elements at.. of f32, f16 or bf16; lanes from `left` on are +0
  *                                      and their memory is not touched
  *   c_keep(x, left)                    lanes from `left` on become +0
@@ -59,14 +60,17 @@ RDI_INLINE void rdi_sig(rdi_col x[WIDE]) {
   RDI_EACH x[i] = c_div(c_set(1.0f), c_add(c_set(1.0f), x[i]));
 }
 
-RDI_INLINE void rdi_softplus(rdi_col x[WIDE]) {
+/* exp(A_log) softplus(x), and left of -17 exp(min(A_log + x, 88)): both need one exponential. */
+RDI_INLINE void rdi_rate(rdi_col x[WIDE], float A_log, float eA) {
   static const uint32_t l[6] = {0x3D9D89D9, 0x3DBA2E8C, 0x3DE38E39,
                                 0x3E124925, 0x3E4CCCCD, 0x3EAAAAAB};
+  const rdi_col edge = c_set(-17.0f);
   rdi_col z[WIDE], s[WIDE], w[WIDE], p[WIDE];
-  RDI_EACH z[i] = c_below(x[i]);
+  RDI_EACH z[i] = c_left(x[i], edge, c_min(c_set(88.0f), c_add(c_set(A_log), x[i])), c_below(x[i]));
   rdi_exp(z);
   RDI_EACH {
-    s[i] = c_div(z[i], c_add(c_set(2.0f), z[i]));
+    s[i] = c_left(x[i], edge, c_set(1.0f), z[i]); /* no underflow in lanes that do not count */
+    s[i] = c_div(s[i], c_add(c_set(2.0f), s[i]));
     w[i] = c_mul(s[i], s[i]);
     p[i] = c_bits(l[0]);
   }
@@ -74,7 +78,9 @@ RDI_INLINE void rdi_softplus(rdi_col x[WIDE]) {
   for (int j = 1; j < 6; j++) RDI_EACH p[i] = c_fma(p[i], w[i], c_bits(l[j]));
   RDI_EACH {
     p[i] = c_fma(p[i], w[i], c_set(1.0f));
-    x[i] = c_fma(c_add(s[i], s[i]), p[i], c_max(x[i], c_set(0.0f))); /* of NaN, p tells */
+    /* of NaN, p tells */
+    p[i] = c_mul(c_set(eA), c_fma(c_add(s[i], s[i]), p[i], c_max(x[i], c_set(0.0f))));
+    x[i] = c_left(x[i], edge, z[i], p[i]);
   }
 }
 

@@ -75,8 +75,6 @@ typedef struct rdi_fast_kernels { /* pairs NULL: FAST runs EXACT */
   rdi_unpanel_fn from_panel;
   rdi_spread_fn spread;
   rdi_spread_scratch_fn spread_scratch;
-  const char *fold_name, *pairs_name, *spread_name;
-  uint32_t fold_isa, pairs_isa, spread_isa;
 } rdi_fast_kernels;
 
 #endif

@@ -1,6 +1,7 @@
 /* The contract between the core and the kernels. Everything a kernel may assume is written here; the
- * core guarantees it, the harness (test/kernels) breaks it on purpose. The arithmetic is C1 of
+ * core guarantees it, the harness (test/kernels) breaks it on purpose. The arithmetic is that of
  * docs/NUMERICS.md and nothing else: a kernel of any instruction set returns the bits of src/ref/c1.c.
+ * It is called in the FP environment of cpu/fpenv.h and leaves its modes as they were.
  *
  * Kp = K rounded up to a multiple of 16. Operand rows (k, a, kt, qt) are Kp long, 64-byte aligned,
  * with +0 in [K, Kp). A kernel touches a state row at [0, K) only.
@@ -24,7 +25,7 @@ enum { RDI_TOKENS = 16, RDI_MAX_DIM = 512 };
  *   o[t][r] = fma(u, kq[t], yq)
  * s_in is read at token 0; s_out == s_in: in place; s_out == NULL: the state after the last token is
  * not wanted (verify) and the last update may be skipped; otherwise s_out receives it and s_in is
- * never written. n >= 1, R >= 1. `scratch` has scratch_floats(R, K) floats, 64-byte aligned. */
+ * never written. n >= 1, R >= 1. `scratch` has rows_scratch(R, K) floats, 64-byte aligned. */
 typedef struct rdi_rows_args {
   int64_t R, K, Kp, n;
   const float *s_in;
@@ -55,7 +56,7 @@ typedef struct rdi_commit_args {
 
 /* ---- prep: operands of n <= RDI_TOKENS tokens of one value head ----------------------------------
  * From q, k, g, beta as the caller stores them to k, a, kt, qt, kq, beta (C1 "per token"). Scalars are
- * already f32: scale, eps, lb, beta_times; eA = exp_c(min(A_log, 88)) of the head. */
+ * already f32: scale, eps, lb, beta_times; A_log and eA = exp_c(min(A_log, 88)) of the head. */
 typedef struct rdi_prep_args {
   int64_t n, K, Kp;
   const void *q, *k;
@@ -68,7 +69,7 @@ typedef struct rdi_prep_args {
   const void *g;
   int64_t g_stride;
   rd_dtype g_dtype;
-  float lb, eA;
+  float lb, A_log, eA;
   const float *dt; /* K floats, or 1 per head; contiguous */
   const void *beta;
   int64_t beta_stride;
@@ -90,6 +91,22 @@ typedef void (*rdi_widen_fn)(float *dst, const void *src, rd_dtype src_dtype, in
 typedef void (*rdi_narrow_fn)(void *dst, rd_dtype dst_dtype, const float *src, int64_t n);
 typedef int64_t (*rdi_scratch_fn)(int64_t R, int64_t K); /* floats */
 
+/* What there are kernels for. Those from fold on serve FAST only, and need not have one. */
+#define RDI_SLOT_LIST(X) X(rows) X(commit) X(prep) X(widen) X(narrow) X(fold) X(pairs) X(spread)
+typedef enum rdi_slot {
+#define RDI_SLOT_ID(name) RDI_SLOT_##name,
+  RDI_SLOT_LIST(RDI_SLOT_ID)
+#undef RDI_SLOT_ID
+      RDI_ALL_SLOTS,
+  RDI_SLOTS = RDI_SLOT_fold /* those of EXACT */
+} rdi_slot;
+
+/* The kernel that serves a slot; isa 0: none does. */
+typedef struct rdi_serving {
+  const char *name;
+  uint32_t isa;
+} rdi_serving;
+
 /* What one context runs. Filled scalar first, then overridden per instruction set in rising order by
  * those entries whose ISA is usable and allowed: one line per kernel in registry.def. */
 typedef struct rdi_kernels {
@@ -99,13 +116,13 @@ typedef struct rdi_kernels {
   rdi_prep_fn prep;
   rdi_widen_fn widen;
   rdi_narrow_fn narrow;
-  const char *rows_name, *commit_name, *prep_name, *widen_name, *narrow_name;
   rdi_fast_kernels fast;
-  uint32_t rows_isa, commit_isa, prep_isa, widen_isa, narrow_isa;
+  rdi_serving serving[RDI_ALL_SLOTS];
 } rdi_kernels;
 
 /* isa_mask: rd_isa bits, already intersected with the usable ones; RD_ISA_SCALAR must be reachable:
- * the scalar kernels serve every slot that nothing else does. */
+ * the scalar kernels serve every slot that nothing else does. RD_ISA_SOFT (registry.h) alone: the
+ * kernels that flush subnormals in software. */
 void rdi_kernels_select(rdi_kernels *out, uint32_t isa_mask);
 
 #endif

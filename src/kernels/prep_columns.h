@@ -26,14 +26,14 @@ RDI_INLINE void inner(const rdi_prep_args *g, rd_gate gate, rdi_col x[WIDE],
   }
   if (gate == RD_GATE_SOFTPLUS) {
     RDI_EACH x[i] = c_add(x[i], dt[i]);
-    rdi_softplus(x);
+    rdi_rate(x, g->A_log, g->eA);
   }
 }
 
 RDI_INLINE void outer(const rdi_prep_args *g, rd_gate gate, rdi_col x[WIDE]) {
   if (gate == RD_GATE_DECAY) return;
   if (gate == RD_GATE_LOWER_BOUND) RDI_EACH x[i] = c_mul(c_set(g->lb), x[i]);
-  if (gate == RD_GATE_SOFTPLUS) RDI_EACH x[i] = c_flip(c_mul(c_set(g->eA), x[i]));
+  if (gate == RD_GATE_SOFTPLUS) RDI_EACH x[i] = c_flip(x[i]);
   rdi_exp(x);
 }
 
@@ -145,7 +145,9 @@ RDI_INLINE rdi_col sixteen(const rdi_prep_args *g, const prep_row *w, rd_dtype d
   int64_t x = t * g->Kp + c;
   rdi_col k = c_any(g->k, dtype, t * g->k_stride + c, left);
   rdi_col q = c_mul(c_any(g->q, dtype, t * g->q_stride + c, left), w->nq), a = w->a;
-  if (w->l2norm) k = c_mul(k, w->nk);
+  /* A k given as is keeps its subnormals. clang would multiply it by 1 where there is no norm, which
+   * flushes them. */
+  if (w->l2norm) k = c_fix(c_mul(k, w->nk));
   if (!w->head) a = c_load(g->a_out + x);
   if (left < 16) k = c_keep(k, left), q = c_keep(q, left), a = c_keep(a, left);
   if (w->head) c_store(g->a_out + x, a);

@@ -22,27 +22,30 @@ static const rdi_kernel_entry entries[] = {
 
 /* FAST has a table of its own: a line sets some members, the others stay as they are. */
 typedef struct fast_entry {
+  rdi_slot slot;
   uint32_t isa;
+  const char *name;
   rdi_fast_kernels k;
 } fast_entry;
 
-#define INIT_fold(suffix) .fold = rdi_fold_##suffix, .fold_name = "fold_" #suffix
+#define INIT_fold(suffix) .fold = rdi_fold_##suffix
 #define INIT_spread(suffix)                                                                        \
-  .spread = rdi_spread_##suffix, .spread_scratch = rdi_spread_scratch_##suffix,                    \
-  .spread_name = "spread_" #suffix
+  .spread = rdi_spread_##suffix, .spread_scratch = rdi_spread_scratch_##suffix
 
 static const fast_entry fast_entries[] = {
-    {0, {0}}, /* never empty */
+    {RDI_ALL_SLOTS, 0, NULL, {0}}, /* never empty */
 #define RDI_ROWS(suffix, set, path)
 #define RDI_KERNEL(member, suffix, set, path)
-#define RDI_FAST(member, suffix, set, path) {RD_ISA_##set, {INIT_##member(suffix)}},
+#define RDI_FAST(member, suffix, set, path)                                                        \
+  {RDI_SLOT_##member, RD_ISA_##set, #member "_" #suffix, {INIT_##member(suffix)}},
 #define RDI_FAST_PAIRS(suffix, set, path, width)                                                   \
-  {RD_ISA_##set,                                                                                   \
+  {RDI_SLOT_pairs,                                                                                 \
+   RD_ISA_##set,                                                                                   \
+   "pairs_" #suffix,                                                                               \
    {.pairs = rdi_pairs_##suffix,                                                                   \
     .panel = (width),                                                                              \
     .to_panel = rdi_to_panel_##suffix,                                                             \
-    .from_panel = rdi_from_panel_##suffix,                                                         \
-    .pairs_name = "pairs_" #suffix}},
+    .from_panel = rdi_from_panel_##suffix}},
 #include "kernels/registry.def"
 };
 
@@ -57,62 +60,48 @@ const rdi_kernel_entry *rdi_registry_entry(int32_t i) {
 uint32_t rdi_registry_isas(void) {
   uint32_t set = 0;
   for (int32_t i = 0; i < COUNT; i++) set |= entries[i].isa;
-  return set;
+  return set & ~RD_ISA_SOFT;
 }
 
 const char *rdi_slot_name(rdi_slot slot) {
-  static const char *const names[RDI_SLOTS] = {"rows", "commit", "prep", "widen", "narrow"};
-  return (int)slot < 0 || slot >= RDI_SLOTS ? NULL : names[slot];
+  static const char *const names[RDI_ALL_SLOTS] = {
+#define NAME(slot) #slot,
+      RDI_SLOT_LIST(NAME)
+#undef NAME
+  };
+  return (int)slot < 0 || slot >= RDI_ALL_SLOTS ? NULL : names[slot];
 }
 
+/* The functions of an entry's slot. */
 static void take(rdi_kernels *out, const rdi_kernel_entry *e) {
-  switch (e->slot) {
-  case RDI_SLOT_rows:
-    out->rows = e->rows, out->rows_scratch = e->rows_scratch;
-    out->rows_name = e->name, out->rows_isa = e->isa;
-    break;
-  case RDI_SLOT_commit:
-    out->commit = e->commit, out->commit_name = e->name, out->commit_isa = e->isa;
-    break;
-  case RDI_SLOT_prep:
-    out->prep = e->prep, out->prep_name = e->name, out->prep_isa = e->isa;
-    break;
-  case RDI_SLOT_widen:
-    out->widen = e->widen, out->widen_name = e->name, out->widen_isa = e->isa;
-    break;
-  case RDI_SLOT_narrow:
-    out->narrow = e->narrow, out->narrow_name = e->name, out->narrow_isa = e->isa;
-    break;
-  case RDI_SLOTS:
-    break;
-  }
+  const uint32_t isa = e->isa == RD_ISA_SOFT ? (uint32_t)RD_ISA_SCALAR : e->isa;
+  out->serving[e->slot] = (rdi_serving){e->name, isa};
+  if (e->rows) out->rows = e->rows, out->rows_scratch = e->rows_scratch;
+  if (e->commit) out->commit = e->commit;
+  if (e->prep) out->prep = e->prep;
+  if (e->widen) out->widen = e->widen;
+  if (e->narrow) out->narrow = e->narrow;
 }
 
-static void take_fast(rdi_fast_kernels *out, const rdi_fast_kernels *k, uint32_t isa) {
-  if (k->fold) out->fold = k->fold, out->fold_name = k->fold_name, out->fold_isa = isa;
-  if (k->spread) {
-    out->spread = k->spread, out->spread_scratch = k->spread_scratch;
-    out->spread_name = k->spread_name, out->spread_isa = isa;
+static void take_fast(rdi_kernels *out, const fast_entry *e) {
+  rdi_fast_kernels *f = &out->fast;
+  out->serving[e->slot] = (rdi_serving){e->name, e->isa};
+  if (e->k.fold) f->fold = e->k.fold;
+  if (e->k.spread) f->spread = e->k.spread, f->spread_scratch = e->k.spread_scratch;
+  if (e->k.pairs) {
+    f->pairs = e->k.pairs, f->panel = e->k.panel;
+    f->to_panel = e->k.to_panel, f->from_panel = e->k.from_panel;
   }
-  if (k->pairs) {
-    out->pairs = k->pairs, out->panel = k->panel;
-    out->pairs_name = k->pairs_name, out->pairs_isa = isa;
-    out->to_panel = k->to_panel, out->from_panel = k->from_panel;
-  }
-}
-
-static void select_fast(rdi_fast_kernels *out, uint32_t isa_mask) {
-  *out = (rdi_fast_kernels){0};
-  for (uint32_t isa = RD_ISA_SCALAR; isa != 0 && isa <= isa_mask; isa <<= 1)
-    for (size_t i = 0; i < sizeof fast_entries / sizeof fast_entries[0]; i++)
-      if (fast_entries[i].isa == isa && (isa & isa_mask) != 0)
-        take_fast(out, &fast_entries[i].k, isa);
 }
 
 void rdi_kernels_select(rdi_kernels *out, uint32_t isa_mask) {
   isa_mask |= RD_ISA_SCALAR;
-  select_fast(&out->fast, isa_mask);
-  for (uint32_t isa = RD_ISA_SCALAR; isa != 0 && isa <= isa_mask; isa <<= 1)
+  *out = (rdi_kernels){0};
+  for (uint32_t isa = RD_ISA_SCALAR; isa != 0 && isa <= isa_mask; isa <<= 1) {
+    if ((isa & isa_mask) == 0) continue;
     for (int32_t i = 0; i < COUNT; i++)
-      if (entries[i].isa == isa && (isa & isa_mask) != 0) take(out, &entries[i]);
+      if (entries[i].isa == isa) take(out, &entries[i]);
+    for (size_t i = 0; i < sizeof fast_entries / sizeof fast_entries[0]; i++)
+      if (fast_entries[i].isa == isa) take_fast(out, &fast_entries[i]);
+  }
 }

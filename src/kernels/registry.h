@@ -4,20 +4,15 @@
 
 #include "kernels/kernel.h"
 
-typedef enum rdi_slot {
-  RDI_SLOT_rows,
-  RDI_SLOT_commit,
-  RDI_SLOT_prep,
-  RDI_SLOT_widen,
-  RDI_SLOT_narrow,
-  RDI_SLOTS
-} rdi_slot;
+/* Kernels that flush subnormals in software. Selected alone by contexts that need them, where the
+ * scalar kernels do not do so themselves; reported as RD_ISA_SCALAR, never part of a mask. */
+#define RD_ISA_SOFT 0x40000000u
 
 /* One line of the registry. Only the function of its own slot is set (rows: with its rows_scratch).
  */
 typedef struct rdi_kernel_entry {
   rdi_slot slot;
-  uint32_t isa;     /* one rd_isa bit */
+  uint32_t isa;     /* one rd_isa bit, or RD_ISA_SOFT */
   const char *name; /* "<slot>_<suffix>" */
   const char *file; /* under src/kernels */
   rdi_rows_fn rows;
@@ -32,7 +27,7 @@ typedef struct rdi_kernel_entry {
 int32_t rdi_registry_count(void);
 const rdi_kernel_entry *rdi_registry_entry(int32_t i);
 
-/* The instruction sets that have a line in the registry of this build, as rd_isa bits. */
+/* The instruction sets that have a line in the registry of this build, as rd_isa bits (without SOFT). */
 uint32_t rdi_registry_isas(void);
 
 const char *rdi_slot_name(rdi_slot slot); /* "rows", ...; NULL out of range */

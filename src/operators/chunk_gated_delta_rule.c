@@ -1,14 +1,10 @@
 /* chunk_gated_delta_rule: Gated DeltaNet prefill, KV states, grouped heads. */
 #include "operators/common.h"
 
-#include <string.h>
-
-void rd_chunk_gated_delta_rule_init(rd_chunk_gated_delta_rule_params *p) {
-  if (p == NULL) return;
-  memset(p, 0, sizeof *p);
-  p->struct_size = sizeof *p;
-  p->scale_value = 1.0;
-  p->numerics = RD_EXACT;
+void rd_chunk_gated_delta_rule_init_sized(rd_chunk_gated_delta_rule_params *p, size_t struct_size) {
+  static const rd_chunk_gated_delta_rule_params defaults = {.scale_value = 1.0,
+                                                            .numerics = RD_EXACT};
+  rdi_struct_init(p, struct_size, &defaults, sizeof defaults);
 }
 
 typedef rd_chunk_gated_delta_rule_params params;
@@ -21,26 +17,20 @@ static rd_status check_dim(rd_context *ctx, const char *name, const char *what, 
 
 /* q, k, v, beta, g, out; sets the views and the sizes. */
 static rd_status check_activations(rd_context *ctx, const params *p, rdi_job *job) {
-  rd_status s =
-      rdi_check_tensor(ctx, "query", &p->query, RDI_DT_FLOAT, 4, (int64_t[]){-1, -1, -1, -1}, 0);
-  if (s != RD_OK) return s;
+  RDI_TRY(
+      rdi_check_tensor(ctx, "query", &p->query, RDI_DT_FLOAT, 4, (int64_t[]){-1, -1, -1, -1}, 0));
   const int type = 1 << p->query.dtype;
   const int64_t B = p->query.shape[0], Hk = p->query.shape[1], T = p->query.shape[2],
                 K = p->query.shape[3];
-  s = rdi_check_tensor(ctx, "key", &p->key, type, 4, p->query.shape, 0);
-  if (s == RD_OK)
-    s = rdi_check_tensor(ctx, "value", &p->value, type, 4, (int64_t[]){B, -1, T, -1}, 0);
-  if (s != RD_OK) return s;
+  RDI_TRY(rdi_check_tensor(ctx, "key", &p->key, type, 4, p->query.shape, 0));
+  RDI_TRY(rdi_check_tensor(ctx, "value", &p->value, type, 4, (int64_t[]){B, -1, T, -1}, 0));
   const int64_t Hv = p->value.shape[1], V = p->value.shape[3];
-  if (s == RD_OK) s = rdi_check_heads(ctx, "query", Hk, "value", Hv);
-  if (s == RD_OK) s = check_dim(ctx, "query", "K", K);
-  if (s == RD_OK) s = check_dim(ctx, "value", "V", V);
-  if (s == RD_OK) s = rdi_check_tensor(ctx, "beta", &p->beta, type, 3, (int64_t[]){B, Hv, T}, 0);
-  if (s == RD_OK)
-    s = rdi_check_tensor(ctx, "g", &p->g, RDI_DT_F32, 3, (int64_t[]){B, Hv, T}, RDI_OPTIONAL);
-  if (s == RD_OK)
-    s = rdi_check_tensor(ctx, "out", &p->out, type, 4, (int64_t[]){B, Hv, T, V}, RDI_OUTPUT);
-  if (s != RD_OK) return s;
+  RDI_TRY(rdi_check_heads(ctx, "query", Hk, "value", Hv));
+  RDI_TRY(check_dim(ctx, "query", "K", K));
+  RDI_TRY(check_dim(ctx, "value", "V", V));
+  RDI_TRY(rdi_check_tensor(ctx, "beta", &p->beta, type, 3, (int64_t[]){B, Hv, T}, 0));
+  RDI_TRY(rdi_check_tensor(ctx, "g", &p->g, RDI_DT_F32, 3, (int64_t[]){B, Hv, T}, RDI_OPTIONAL));
+  RDI_TRY(rdi_check_tensor(ctx, "out", &p->out, type, 4, (int64_t[]){B, Hv, T, V}, RDI_OUTPUT));
   job->m.Hk = Hk, job->m.Hv = Hv, job->m.K = K, job->m.V = V;
   job->m.Kp = (K + 15) / 16 * 16;
   job->seq = (rdi_seqs){.B = B, .T = T};
@@ -56,17 +46,13 @@ static rd_status check_activations(rd_context *ctx, const params *p, rdi_job *jo
 static rd_status check_states(rd_context *ctx, const params *p, rdi_job *job) {
   const int64_t shape[4] = {job->seq.B, job->m.Hv, job->m.K, job->m.V};
   const int type = (1 << p->query.dtype) | RDI_DT_F32;
-  rd_status s = rdi_check_tensor(ctx, "state", &p->state, type, 4, shape, 0);
-  if (s == RD_OK)
-    s = rdi_check_tensor(ctx, "final_state", &p->final_state, 1 << p->state.dtype, 4, shape,
-                         RDI_OUTPUT);
-  if (s == RD_OK)
-    s = rdi_check_tensor(ctx, "actual_seq_lengths", &p->actual_seq_lengths, RDI_DT_I32, 1,
-                         (int64_t[]){job->seq.B}, RDI_CONTIGUOUS);
-  if (s == RD_OK)
-    s = rdi_check_range(ctx, "actual_seq_lengths", &p->actual_seq_lengths, 0, job->seq.T,
-                        RD_E_LENGTH);
-  if (s != RD_OK) return s;
+  RDI_TRY(rdi_check_tensor(ctx, "state", &p->state, type, 4, shape, 0));
+  RDI_TRY(rdi_check_tensor(ctx, "final_state", &p->final_state, 1 << p->state.dtype, 4, shape,
+                           RDI_OUTPUT));
+  RDI_TRY(rdi_check_tensor(ctx, "actual_seq_lengths", &p->actual_seq_lengths, RDI_DT_I32, 1,
+                           (int64_t[]){job->seq.B}, RDI_CONTIGUOUS));
+  RDI_TRY(rdi_check_range(ctx, "actual_seq_lengths", &p->actual_seq_lengths, 0, job->seq.T,
+                          RD_E_LENGTH));
   job->seq.lengths = p->actual_seq_lengths.data;
   job->initial = rdo_states(&p->state, RD_STATE_KV, NULL, NULL);
   job->final = rdo_states(&p->final_state, RD_STATE_KV, NULL, NULL);
@@ -86,13 +72,11 @@ static rd_status check_alias(rd_context *ctx, const params *p) {
 
 static rd_status prepare(rd_context *ctx, const void *call, rdi_job *job) {
   const params *p = call;
-  rd_status s = rdo_check_struct(ctx, p->struct_size, sizeof *p);
-  if (s == RD_OK) s = rdo_check_numerics(ctx, p->numerics);
-  if (s == RD_OK) s = rdi_check_scale(ctx, "scale_value", 0, p->scale_value, 1, &job->m.scale);
-  if (s == RD_OK) s = check_activations(ctx, p, job);
-  if (s == RD_OK) s = check_states(ctx, p, job);
-  if (s == RD_OK) s = check_alias(ctx, p);
-  if (s != RD_OK) return s;
+  RDI_TRY(rdo_check_numerics(ctx, p->numerics));
+  RDI_TRY(rdi_check_scale(ctx, "scale_value", 0, p->scale_value, 1, &job->m.scale));
+  RDI_TRY(check_activations(ctx, p, job));
+  RDI_TRY(check_states(ctx, p, job));
+  RDI_TRY(check_alias(ctx, p));
   job->verb = RDI_PREFILL;
   job->m.gate = p->g.dtype == RD_ABSENT ? RD_GATE_NONE : RD_GATE_LOG;
   job->m.axis = RD_PER_HEAD;
@@ -105,5 +89,6 @@ static rd_status prepare(rd_context *ctx, const void *call, rdi_job *job) {
 }
 
 rd_status rd_chunk_gated_delta_rule(rd_context *ctx, const params *p) {
-  return rdo_call(ctx, p, prepare);
+  rd_chunk_gated_delta_rule_params local;
+  return rdo_call(ctx, RDI_STRUCT_CHUNK_GATED_DELTA_RULE, p, &local, prepare);
 }

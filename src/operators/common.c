@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "core/run.h"
+
 rd_layout_qkv rd_layout_qkv_parse(const char *name) {
   if (name == NULL) return (rd_layout_qkv)0;
   if (strcmp(name, "BSND") == 0) return RD_BSND;
@@ -10,21 +12,15 @@ rd_layout_qkv rd_layout_qkv_parse(const char *name) {
   return (rd_layout_qkv)0;
 }
 
-rd_status rdo_call(rd_context *ctx, const void *params, rdo_prepare *prepare) {
+rd_status rdo_call(rd_context *ctx, rdi_struct kind, const void *params, void *local,
+                   rdo_prepare *prepare) {
   rd_status s = rdi_enter(ctx);
   if (s != RD_OK) return s;
-  if (params == NULL) return rdi_leave(ctx, rdi_fail(ctx, RD_E_NULL, "params: must not be NULL"));
   rdi_job job = {0};
-  s = prepare(ctx, params, &job);
+  s = rdi_check_struct(ctx, kind, "params", params, local);
+  if (s == RD_OK) s = prepare(ctx, local, &job);
   if (s == RD_OK) s = rdi_run(ctx, &job);
   return rdi_leave(ctx, s);
-}
-
-rd_status rdo_check_struct(rd_context *ctx, size_t got, size_t expected) {
-  if (got == expected) return RD_OK;
-  return rdi_fail(ctx, RD_E_STRUCT_SIZE,
-                  "params.struct_size: expected %zu, got %zu (use the _init function)", expected,
-                  got);
 }
 
 rd_status rdo_check_block_num(rd_context *ctx, int32_t n) {
@@ -39,13 +35,12 @@ rd_status rdo_check_scale(rd_context *ctx, int32_t has_scale, double scale, floa
   return rdi_check_scale(ctx, "scale", !has_scale, scale, RDO_DIM, out);
 }
 
-rd_status rdo_check_numerics(rd_context *ctx, rd_numerics numerics) {
+rd_status rdo_check_numerics(rd_context *ctx, int32_t numerics) {
   if (numerics == RD_EXACT || numerics == RD_FAST) return RD_OK;
   return rdi_fail(ctx, RD_E_ENUM, "numerics: expected RD_EXACT or RD_FAST, got %d", (int)numerics);
 }
 
-void rdo_kda_math(rdi_math *m, int64_t Hk, int64_t Hv, float scale, float lb,
-                  rd_numerics numerics) {
+void rdo_kda_math(rdi_math *m, int64_t Hk, int64_t Hv, float scale, float lb, int32_t numerics) {
   m->gate = RD_GATE_LOWER_BOUND;
   m->axis = RD_PER_CHANNEL;
   m->beta_kind = RD_BETA_LOGIT;
@@ -64,12 +59,9 @@ void rdo_kda_math(rdi_math *m, int64_t Hk, int64_t Hv, float scale, float lb,
 
 rd_status rdo_kda_gate_weights(rd_context *ctx, rdi_job *job, const rd_tensor *A_log,
                                const rd_tensor *dt_bias, int64_t H) {
-  rd_status s =
-      rdi_check_tensor(ctx, "A_log", A_log, RDI_DT_F32, 1, (int64_t[]){H}, RDI_CONTIGUOUS);
-  if (s == RD_OK)
-    s = rdi_check_tensor(ctx, "dt_bias", dt_bias, RDI_DT_F32, 2, (int64_t[]){H, RDO_DIM},
-                         RDI_CONTIGUOUS);
-  if (s != RD_OK) return s;
+  RDI_TRY(rdi_check_tensor(ctx, "A_log", A_log, RDI_DT_F32, 1, (int64_t[]){H}, RDI_CONTIGUOUS));
+  RDI_TRY(rdi_check_tensor(ctx, "dt_bias", dt_bias, RDI_DT_F32, 2, (int64_t[]){H, RDO_DIM},
+                           RDI_CONTIGUOUS));
   job->A_log = A_log->data;
   job->A_log_stride = 1;
   job->dt_bias = dt_bias->data;
@@ -82,7 +74,7 @@ typedef struct rdo_axes {
   int rank, b, t, h;
 } rdo_axes;
 
-static rdo_axes axes_of(rd_layout_qkv layout) {
+static rdo_axes axes_of(int32_t layout) {
   if (layout == RD_BSND) return (rdo_axes){4, 0, 1, 2};
   if (layout == RD_BNSD) return (rdo_axes){4, 0, 2, 1};
   return (rdo_axes){3, -1, 0, 1};
@@ -91,8 +83,7 @@ static rdo_axes axes_of(rd_layout_qkv layout) {
 /* B, S and N come from g; everything else is checked against them. */
 static rd_status sizes_from_g(rd_context *ctx, rdo_mixed *x, rdo_axes ax) {
   const int64_t any[4] = {-1, -1, ax.rank == 4 ? -1 : RDO_DIM, RDO_DIM};
-  rd_status s = rdi_check_tensor(ctx, "g", x->g, RDI_DT_BF16, ax.rank, any, RDI_CONTIGUOUS);
-  if (s != RD_OK) return s;
+  RDI_TRY(rdi_check_tensor(ctx, "g", x->g, RDI_DT_BF16, ax.rank, any, RDI_CONTIGUOUS));
   x->N = x->g->shape[ax.h];
   x->S = x->g->shape[ax.t];
   if (x->N < 1 || x->N > RDO_MAX_HEADS)
@@ -111,22 +102,18 @@ static rd_status sequences_of(rd_context *ctx, rdi_job *job, rdo_mixed *x) {
   const rd_tensor *cu = x->cu_seqlens;
   x->longest = x->S;
   if (x->layout != RD_TND) {
-    if (cu->dtype != RD_ABSENT)
-      return rdi_fail(ctx, RD_E_PRESENCE, "cu_seqlens: must be absent unless layout_qkv is TND");
+    RDI_TRY(rdi_check_absent(ctx, "cu_seqlens", cu, "unless layout_qkv is TND"));
     x->tokens = x->B * x->S; /* fits: g's elements were counted by its check */
     job->seq = (rdi_seqs){.B = x->B, .T = x->S};
     return RD_OK;
   }
-  rd_status s =
-      rdi_check_tensor(ctx, "cu_seqlens", cu, RDI_DT_I32, 1, (int64_t[]){-1}, RDI_CONTIGUOUS);
-  if (s != RD_OK) return s;
+  RDI_TRY(rdi_check_tensor(ctx, "cu_seqlens", cu, RDI_DT_I32, 1, (int64_t[]){-1}, RDI_CONTIGUOUS));
   x->B = cu->shape[0] - 1;
   x->tokens = x->S;
   if (x->B < 1)
     return rdi_fail(ctx, RD_E_SHAPE, "cu_seqlens: expected B+1 >= 2 entries, got %lld",
                     (long long)cu->shape[0]);
-  s = rdi_check_cu(ctx, "cu_seqlens", cu, x->B, x->tokens, 1, 1);
-  if (s != RD_OK) return s;
+  RDI_TRY(rdi_check_cu(ctx, "cu_seqlens", cu, x->B, x->tokens, RDI_CU_RISES | RDI_CU_ALL));
   job->seq = (rdi_seqs){.B = x->B, .T = x->tokens, .cu = cu->data, .is64 = 0};
   x->longest = 0;
   for (int64_t b = 0; b < x->B; b++) {
@@ -141,8 +128,7 @@ rd_status rdo_unpack_mixed(rd_context *ctx, rdi_job *job, rdo_mixed *x) {
     return rdi_fail(ctx, RD_E_ENUM, "layout_qkv: expected BSND, BNSD or TND, got %d",
                     (int)x->layout);
   const rdo_axes ax = axes_of(x->layout);
-  rd_status s = sizes_from_g(ctx, x, ax);
-  if (s != RD_OK) return s;
+  RDI_TRY(sizes_from_g(ctx, x, ax));
   const int64_t N = x->N, S = x->S, B = x->B;
   int64_t mixed[4] = {B, S, 3 * N * RDO_DIM, 0}, logits[4] = {B, S, N, 1};
   if (x->layout == RD_BNSD) {
@@ -153,15 +139,12 @@ rd_status rdo_unpack_mixed(rd_context *ctx, rdi_job *job, rdo_mixed *x) {
     logits[0] = S, logits[1] = N, logits[2] = 1;
   }
   const int mixed_rank = x->layout == RD_BNSD ? 4 : ax.rank - 1;
-  s = rdi_check_tensor(ctx, "mixedqkv", x->mixedqkv, RDI_DT_BF16, mixed_rank, mixed,
-                       RDI_CONTIGUOUS);
-  if (s == RD_OK)
-    s = rdi_check_tensor(ctx, "beta", x->beta, RDI_DT_BF16, ax.rank, logits, RDI_CONTIGUOUS);
-  if (s == RD_OK)
-    s = rdi_check_tensor(ctx, "out", x->out, RDI_DT_BF16, ax.rank, x->g->shape,
-                         RDI_CONTIGUOUS | RDI_OUTPUT);
-  if (s == RD_OK) s = sequences_of(ctx, job, x);
-  if (s != RD_OK) return s;
+  RDI_TRY(rdi_check_tensor(ctx, "mixedqkv", x->mixedqkv, RDI_DT_BF16, mixed_rank, mixed,
+                           RDI_CONTIGUOUS));
+  RDI_TRY(rdi_check_tensor(ctx, "beta", x->beta, RDI_DT_BF16, ax.rank, logits, RDI_CONTIGUOUS));
+  RDI_TRY(rdi_check_tensor(ctx, "out", x->out, RDI_DT_BF16, ax.rank, x->g->shape,
+                           RDI_CONTIGUOUS | RDI_OUTPUT));
+  RDI_TRY(sequences_of(ctx, job, x));
 
   /* Strides follow from the layouts: every tensor here is contiguous. */
   const int heads_outer = x->layout == RD_BNSD;
@@ -189,8 +172,4 @@ rdi_states rdo_states(const rd_tensor *t, rd_state_layout layout, const int32_t 
                       .slots = t->shape[0],
                       .index = index,
                       .name = name};
-}
-
-rdi_record_view rdo_record(const rd_tensor *t) {
-  return (rdi_record_view){t->data, t->dtype, t->stride[0], t->stride[1], t->stride[2]};
 }

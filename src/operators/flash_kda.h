@@ -15,13 +15,13 @@ enum {
 };
 
 typedef struct rdo_flash {
-  rd_layout_qkv layout;
+  int32_t layout;
   int64_t B, S, Hk, Hv; /* S: tokens in TND */
   int b, t, h;          /* positions of the axes in q and v, -1 without batch */
 } rdo_flash;
 
 /* Layout, ranks and sizes from q, v and initial_state; with `data` also their memory is required. */
-rd_status rdo_flash_sizes(rd_context *ctx, rdo_flash *f, rd_layout_qkv layout, const rd_tensor *q,
+rd_status rdo_flash_sizes(rd_context *ctx, rdo_flash *f, int32_t layout, const rd_tensor *q,
                           const rd_tensor *v, const rd_tensor *initial_state, int data);
 
 /* Checks a schedule against the call; *numbers points at its count numbers (NULL when none). */

@@ -3,11 +3,9 @@
 
 #include <string.h>
 
-void rd_flash_kda_metadata_init(rd_flash_kda_metadata_params *p) {
-  if (p == NULL) return;
-  memset(p, 0, sizeof *p);
-  p->struct_size = sizeof *p;
-  p->layout_qkv = RD_BNSD;
+void rd_flash_kda_metadata_init_sized(rd_flash_kda_metadata_params *p, size_t struct_size) {
+  static const rd_flash_kda_metadata_params defaults = {.layout_qkv = RD_BNSD};
+  rdi_struct_init(p, struct_size, &defaults, sizeof defaults);
 }
 
 /* Shapes alone: a tensor without memory passes through the check as if it had some. */
@@ -15,11 +13,11 @@ static rd_status check_shape_of(rd_context *ctx, const char *name, const rd_tens
                                 int rank, const int64_t *shape, int data) {
   _Alignas(8) char never_read = 0; /* aligned: the check looks at the address, too */
   rd_tensor view = *t;
-  if (!data && view.data == NULL) view.data = &never_read;
+  if (!data && view.data == NULL && view.dtype != RD_ABSENT) view.data = &never_read;
   return rdi_check_tensor(ctx, name, &view, dtypes, rank, shape, RDI_CONTIGUOUS);
 }
 
-rd_status rdo_flash_sizes(rd_context *ctx, rdo_flash *f, rd_layout_qkv layout, const rd_tensor *q,
+rd_status rdo_flash_sizes(rd_context *ctx, rdo_flash *f, int32_t layout, const rd_tensor *q,
                           const rd_tensor *v, const rd_tensor *initial_state, int data) {
   if (layout != RD_BSND && layout != RD_BNSD && layout != RD_TND)
     return rdi_fail(ctx, RD_E_ENUM, "layout_qkv: expected BSND, BNSD or TND, got %d", (int)layout);
@@ -30,19 +28,15 @@ rd_status rdo_flash_sizes(rd_context *ctx, rdo_flash *f, rd_layout_qkv layout, c
   f->t = layout == RD_TND ? 0 : layout == RD_BSND ? 1 : 2;
 
   int64_t shape[4] = {-1, -1, rank == 3 ? RDO_DIM : -1, RDO_DIM};
-  rd_status s = check_shape_of(ctx, "q", q, RDI_DT_BF16, rank, shape, data);
-  if (s != RD_OK) return s;
+  RDI_TRY(check_shape_of(ctx, "q", q, RDI_DT_BF16, rank, shape, data));
   f->S = q->shape[f->t];
   f->Hk = q->shape[f->h];
   for (int i = 0; i < rank; i++) shape[i] = i == f->h ? -1 : q->shape[i];
-  s = check_shape_of(ctx, "v", v, RDI_DT_BF16, rank, shape, data);
-  if (s != RD_OK) return s;
+  RDI_TRY(check_shape_of(ctx, "v", v, RDI_DT_BF16, rank, shape, data));
   f->Hv = v->shape[f->h];
-  s = rdi_check_heads(ctx, "q", f->Hk, "v", f->Hv);
-  if (s != RD_OK) return s;
+  RDI_TRY(rdi_check_heads(ctx, "q", f->Hk, "v", f->Hv));
   const int64_t state[4] = {f->b < 0 ? -1 : q->shape[0], f->Hv, RDO_DIM, RDO_DIM};
-  s = check_shape_of(ctx, "initial_state", initial_state, RDI_DT_F32, 4, state, data);
-  if (s != RD_OK) return s;
+  RDI_TRY(check_shape_of(ctx, "initial_state", initial_state, RDI_DT_F32, 4, state, data));
   f->B = initial_state->shape[0];
   if (f->B > INT32_MAX - RDO_META_HEADER - 2 || f->S > INT32_MAX || f->Hv > INT32_MAX)
     return rdi_fail(ctx, RD_E_OVERFLOW,
@@ -50,22 +44,22 @@ rd_status rdo_flash_sizes(rd_context *ctx, rdo_flash *f, rd_layout_qkv layout, c
   return RD_OK;
 }
 
-static rd_status check_params(rd_context *ctx, const rd_flash_kda_metadata_params *p,
-                              rdo_flash *f) {
-  rd_status s = rdo_check_struct(ctx, p->struct_size, sizeof *p);
-  if (s == RD_OK) s = rdo_flash_sizes(ctx, f, p->layout_qkv, &p->q, &p->v, &p->initial_state, 0);
-  if (s != RD_OK) return s;
+/* Takes the caller's parameters into *p and checks them. */
+static rd_status take_params(rd_context *ctx, const rd_flash_kda_metadata_params *params,
+                             rd_flash_kda_metadata_params *p, rdo_flash *f) {
+  RDI_TRY(rdi_check_struct(ctx, RDI_STRUCT_FLASH_KDA_METADATA, "params", params, p));
+  RDI_TRY(rdo_flash_sizes(ctx, f, p->layout_qkv, &p->q, &p->v, &p->initial_state, 0));
   const rd_tensor *cu = &p->cu_seqlens;
   if (cu->dtype == RD_ABSENT) {
+    RDI_TRY(rdi_check_blank(ctx, "cu_seqlens", cu));
     if (f->layout == RD_TND)
       return rdi_fail(ctx, RD_E_NULL, "cu_seqlens: required when layout_qkv is TND");
     return RD_OK;
   }
-  s = rdi_check_tensor(ctx, "cu_seqlens", cu, RDI_DT_INDEX, 1, (int64_t[]){f->B + 1},
-                       RDI_CONTIGUOUS);
-  if (s != RD_OK) return s;
-  if (f->layout == RD_TND) return rdi_check_cu(ctx, "cu_seqlens", cu, f->B, f->S, 0, 1);
-  s = rdi_check_cu(ctx, "cu_seqlens", cu, f->B, INT64_MAX, 0, 0);
+  RDI_TRY(rdi_check_tensor(ctx, "cu_seqlens", cu, RDI_DT_INDEX, 1, (int64_t[]){f->B + 1},
+                           RDI_CONTIGUOUS));
+  if (f->layout == RD_TND) return rdi_check_cu(ctx, "cu_seqlens", cu, f->B, f->S, RDI_CU_ALL);
+  rd_status s = rdi_check_cu(ctx, "cu_seqlens", cu, f->B, INT64_MAX, 0);
   const rdi_seqs seq = {.B = f->B, .T = f->S, .cu = cu->data, .is64 = cu->dtype == RD_I64};
   for (int64_t b = 0; s == RD_OK && b < f->B; b++)
     if (rdi_seq_length(&seq, b) > f->S)
@@ -97,31 +91,28 @@ static void write_header(int32_t *w, const rdo_flash *f, int64_t count) {
   for (int i = 0; i < RDO_META_HEADER; i++) w[i] = (int32_t)header[i];
 }
 
-rd_status rd_flash_kda_metadata_size(rd_context *ctx, const rd_flash_kda_metadata_params *p,
+rd_status rd_flash_kda_metadata_size(rd_context *ctx, const rd_flash_kda_metadata_params *params,
                                      int64_t *n) {
-  rd_status s = rdi_enter(ctx);
-  if (s != RD_OK) return s;
-  if (p == NULL || n == NULL)
-    return rdi_leave(ctx,
-                     rdi_fail(ctx, RD_E_NULL, "%s: must not be NULL", p == NULL ? "params" : "n"));
+  RDI_TRY(rdi_enter(ctx));
+  rd_flash_kda_metadata_params p;
   rdo_flash f;
-  s = check_params(ctx, p, &f);
-  if (s == RD_OK) *n = RDO_META_HEADER + count_of(&f, &p->cu_seqlens) + 1;
+  rd_status s = take_params(ctx, params, &p, &f);
+  if (s == RD_OK && !n) s = rdi_fail(ctx, RD_E_NULL, "n: required, got NULL");
+  if (s == RD_OK) *n = RDO_META_HEADER + count_of(&f, &p.cu_seqlens) + 1;
   return rdi_leave(ctx, s);
 }
 
-static rd_status make(rd_context *ctx, const rd_flash_kda_metadata_params *p) {
+static rd_status make(rd_context *ctx, const rd_flash_kda_metadata_params *params) {
+  rd_flash_kda_metadata_params local;
+  const rd_flash_kda_metadata_params *p = &local;
   rdo_flash f;
-  rd_status s = check_params(ctx, p, &f);
-  if (s != RD_OK) return s;
+  RDI_TRY(take_params(ctx, params, &local, &f));
   const rd_tensor *cu = &p->cu_seqlens;
   const int64_t count = count_of(&f, cu), words = RDO_META_HEADER + count + 1;
-  s = rdi_check_tensor(ctx, "metadata", &p->metadata, RDI_DT_I32, 1, (int64_t[]){words},
-                       RDI_CONTIGUOUS | RDI_OUTPUT);
-  if (s != RD_OK) return s;
+  RDI_TRY(rdi_check_tensor(ctx, "metadata", &p->metadata, RDI_DT_I32, 1, (int64_t[]){words},
+                           RDI_CONTIGUOUS | RDI_OUTPUT));
   const rdi_alias_entry all[] = {RDO_OUT("metadata", &p->metadata), RDO_IN("cu_seqlens", cu)};
-  s = rdi_check_alias(ctx, all, 2);
-  if (s != RD_OK) return s;
+  RDI_TRY(rdi_check_alias(ctx, all, 2));
 
   int32_t *w = p->metadata.data, *numbers = w + RDO_META_HEADER;
   const rdi_seqs seq = {.B = f.B, .T = f.S, .cu = cu->data, .is64 = cu->dtype == RD_I64};
@@ -134,9 +125,7 @@ static rd_status make(rd_context *ctx, const rd_flash_kda_metadata_params *p) {
 }
 
 rd_status rd_flash_kda_metadata(rd_context *ctx, const rd_flash_kda_metadata_params *p) {
-  rd_status s = rdi_enter(ctx);
-  if (s != RD_OK) return s;
-  if (p == NULL) return rdi_leave(ctx, rdi_fail(ctx, RD_E_NULL, "params: must not be NULL"));
+  RDI_TRY(rdi_enter(ctx));
   return rdi_leave(ctx, make(ctx, p));
 }
 
@@ -163,6 +152,7 @@ rd_status rdo_flash_schedule(rd_context *ctx, const rdo_flash *f, const rd_tenso
                              const int32_t **numbers) {
   *numbers = NULL;
   if (metadata->dtype == RD_ABSENT) {
+    RDI_TRY(rdi_check_blank(ctx, "metadata", metadata));
     if (f->layout == RD_TND && f->B != 1)
       return rdi_fail(ctx, RD_E_NULL, "metadata: required in TND with %lld sequences",
                       (long long)f->B);

@@ -1,34 +1,29 @@
 /* fused_recurrent_kda: KDA decode; the state after every token goes to a slot of its own. */
 #include "operators/common.h"
 
-#include <string.h>
-
-void rd_fused_recurrent_kda_init(rd_fused_recurrent_kda_params *p) {
-  if (p == NULL) return;
-  memset(p, 0, sizeof *p);
-  p->struct_size = sizeof *p;
-  p->lower_bound = -5.0;
-  p->layout_qkv = RD_BSND;
+void rd_fused_recurrent_kda_init_sized(rd_fused_recurrent_kda_params *p, size_t struct_size) {
+  static const rd_fused_recurrent_kda_params defaults = {.lower_bound = -5.0,
+                                                         .layout_qkv = RD_BSND};
+  rdi_struct_init(p, struct_size, &defaults, sizeof defaults);
 }
 
 typedef rd_fused_recurrent_kda_params params;
 
 static rd_status check_state(rd_context *ctx, const params *p, const rdo_mixed *x) {
-  rd_status s =
-      rdi_check_tensor(ctx, "state", &p->state, RDI_DT_F32 | RDI_DT_BF16, 4,
-                       (int64_t[]){-1, x->N, RDO_DIM, RDO_DIM}, RDI_CONTIGUOUS | RDI_OUTPUT);
-  if (s == RD_OK && p->state.shape[0] < x->tokens)
-    s = rdi_fail(ctx, RD_E_SHAPE, "state: expected at least one slot per token (%lld), got %lld",
-                 (long long)x->tokens, (long long)p->state.shape[0]);
-  return s;
+  RDI_TRY(rdi_check_tensor(ctx, "state", &p->state, RDI_DT_F32 | RDI_DT_BF16, 4,
+                           (int64_t[]){-1, x->N, RDO_DIM, RDO_DIM}, RDI_CONTIGUOUS | RDI_OUTPUT));
+  if (p->state.shape[0] < x->tokens)
+    return rdi_fail(ctx, RD_E_SHAPE, "state: expected at least one slot per token (%lld), got %lld",
+                    (long long)x->tokens, (long long)p->state.shape[0]);
+  return RD_OK;
 }
 
 /* Each accepted count lies in [0, length of its sequence]. */
 static rd_status check_accepted(rd_context *ctx, const params *p, const rdi_seqs *seq) {
   const rd_tensor *t = &p->num_accepted_tokens;
-  rd_status s = rdi_check_tensor(ctx, "num_accepted_tokens", t, RDI_DT_I32, 1, (int64_t[]){seq->B},
-                                 RDI_CONTIGUOUS | RDI_OPTIONAL);
-  if (s != RD_OK || t->dtype == RD_ABSENT) return s;
+  RDI_TRY(rdi_check_tensor(ctx, "num_accepted_tokens", t, RDI_DT_I32, 1, (int64_t[]){seq->B},
+                           RDI_CONTIGUOUS | RDI_OPTIONAL));
+  if (t->dtype == RD_ABSENT) return RD_OK;
   const int32_t *n = t->data;
   for (int64_t b = 0; b < seq->B; b++)
     if (n[b] < 0 || n[b] > rdi_seq_length(seq, b))
@@ -57,12 +52,7 @@ static rd_status check_alias(rd_context *ctx, const params *p) {
   const rdi_alias_entry all[] = {
       RDO_OUT("out", &p->out),
       RDO_OUT("state", &p->state),
-      RDO_IN("mixedqkv", &p->mixedqkv),
-      RDO_IN("beta", &p->beta),
-      RDO_IN("g", &p->g),
-      RDO_IN("A_log", &p->A_log),
-      RDO_IN("dt_bias", &p->dt_bias),
-      RDO_IN("cu_seqlens", &p->cu_seqlens),
+      RDO_MIXED_INPUTS(p),
       RDO_IN("ssm_state_indices", &p->ssm_state_indices),
       RDO_IN("num_accepted_tokens", &p->num_accepted_tokens),
   };
@@ -72,25 +62,21 @@ static rd_status check_alias(rd_context *ctx, const params *p) {
 static rd_status prepare(rd_context *ctx, const void *call, rdi_job *job) {
   const params *p = call;
   float scale, lb;
-  rd_status s = rdo_check_struct(ctx, p->struct_size, sizeof *p);
-  if (s == RD_OK) s = rdo_check_scale(ctx, p->has_scale, p->scale, &scale);
-  if (s == RD_OK) s = rdi_check_lower_bound(ctx, "lower_bound", p->lower_bound, &lb);
-  if (s != RD_OK) return s;
+  RDI_TRY(rdo_check_scale(ctx, p->has_scale, p->scale, &scale));
+  RDI_TRY(rdi_check_lower_bound(ctx, "lower_bound", p->lower_bound, &lb));
   rdo_mixed x = {.mixedqkv = &p->mixedqkv,
                  .beta = &p->beta,
                  .g = &p->g,
                  .out = &p->out,
                  .cu_seqlens = &p->cu_seqlens,
                  .layout = p->layout_qkv};
-  s = rdo_unpack_mixed(ctx, job, &x);
-  if (s == RD_OK) s = rdo_kda_gate_weights(ctx, job, &p->A_log, &p->dt_bias, x.N);
-  if (s == RD_OK) s = check_state(ctx, p, &x);
-  if (s == RD_OK)
-    s = rdi_check_tensor(ctx, "ssm_state_indices", &p->ssm_state_indices, RDI_DT_I32, 1,
-                         (int64_t[]){x.tokens}, RDI_CONTIGUOUS | RDI_OPTIONAL);
-  if (s == RD_OK) s = check_accepted(ctx, p, &job->seq);
-  if (s == RD_OK) s = check_alias(ctx, p);
-  if (s != RD_OK) return s;
+  RDI_TRY(rdo_unpack_mixed(ctx, job, &x));
+  RDI_TRY(rdo_kda_gate_weights(ctx, job, &p->A_log, &p->dt_bias, x.N));
+  RDI_TRY(check_state(ctx, p, &x));
+  RDI_TRY(rdi_check_tensor(ctx, "ssm_state_indices", &p->ssm_state_indices, RDI_DT_I32, 1,
+                           (int64_t[]){x.tokens}, RDI_CONTIGUOUS | RDI_OPTIONAL));
+  RDI_TRY(check_accepted(ctx, p, &job->seq));
+  RDI_TRY(check_alias(ctx, p));
 
   job->verb = RDI_DECODE;
   rdo_kda_math(&job->m, x.N, x.N, scale, lb, RD_EXACT);
@@ -98,14 +84,14 @@ static rd_status prepare(rd_context *ctx, const void *call, rdi_job *job) {
       rdo_states(&p->state, RD_STATE_VK, p->ssm_state_indices.data, "ssm_state_indices");
   int32_t *first = rdi_scratch_take(ctx, (size_t)x.B * sizeof *first);
   if (first == NULL) return RD_E_NOMEM;
-  s = initial_slots(ctx, p, job, first);
+  RDI_TRY(initial_slots(ctx, p, job, first));
   job->initial = rdo_states(&p->state, RD_STATE_VK, first, "ssm_state_indices");
-  if (s == RD_OK)
-    s = rdi_check_snapshots(ctx, "ssm_state_indices", &job->seq, x.tokens, &job->initial, NULL,
-                            &job->snapshots, RDI_NO_PAD);
-  return s;
+  RDI_TRY(rdi_check_snapshots(ctx, "ssm_state_indices", &job->seq, &job->initial, NULL,
+                              &job->snapshots, RDI_NO_PAD));
+  return RD_OK;
 }
 
 rd_status rd_fused_recurrent_kda(rd_context *ctx, const params *p) {
-  return rdo_call(ctx, p, prepare);
+  rd_fused_recurrent_kda_params local;
+  return rdo_call(ctx, RDI_STRUCT_FUSED_RECURRENT_KDA, p, &local, prepare);
 }

@@ -41,6 +41,11 @@ typedef struct rdr_job {
   int64_t B, Hk, Hv, K, V;
   int64_t *start, *length; /* [B]: first token of the views, tokens */
   int64_t *read_slot;      /* [B] */
+  /* Draft trees: node i of sequence b has the parent parents[b*parents_sb + start + i], or the
+   * initial state where that is -1. NULL: every token follows the one before it. With records, start
+   * is 0 and `length` is 1 + the index of the node that the path leads to, or 0. */
+  const int32_t *parents;
+  int64_t parents_sb;
   rdr_view q, k, v, g, beta;
   const rd_tensor *A_log, *dt_bias; /* NULL or absent where the gate has none */
   rdr_pool initial;
@@ -58,6 +63,7 @@ typedef struct rdr_job {
 /* Allocates start, length and read_slot for B sequences (free with rdr_job_free). */
 int rdr_job_alloc(rdr_job *j, int64_t B);
 void rdr_job_free(rdr_job *j);
-int rdr_job_run(const rdr_job *j);
+/* Runs it and frees it. */
+int rdr_job_run(rdr_job *j);
 
 #endif

@@ -9,12 +9,6 @@ static int64_t integer(const rd_tensor *t, int64_t i) {
   return (int64_t)rdr_load(t->data, t->dtype, i);
 }
 
-static int finish(rdr_job *j) {
-  const int status = rdr_job_run(j);
-  rdr_job_free(j);
-  return status;
-}
-
 int rdr_chunk_gated_delta_rule(int mode, const rd_chunk_gated_delta_rule_params *p, double *out,
                                double *final_state) {
   const int64_t B = p->query.shape[0], T = p->query.shape[2], K = p->query.shape[3];
@@ -46,7 +40,7 @@ int rdr_chunk_gated_delta_rule(int mode, const rd_chunk_gated_delta_rule_params 
   j.initial = (rdr_pool){s->data, s->dtype, s->stride[0], s->stride[1], 1, s->stride[2]};
   j.out = (rdr_sink){out, p->query.dtype, Hv * T * V, V, T * V};
   j.state = (rdr_pool_sink){final_state, s->dtype, Hv * K * V, K * V, 1, V};
-  return finish(&j);
+  return rdr_job_run(&j);
 }
 
 /* Strides of a contiguous activation of H heads and D numbers. */
@@ -128,7 +122,7 @@ int rdr_fused_recurrent_kda_replayssm(int mode, const rd_fused_recurrent_kda_rep
   j.u = (rdr_sink){replay_u, RD_F16, sb, st, j.K};
   j.kr = (rdr_sink){replay_k, RD_F16, sb, st, j.K};
   j.decay = (rdr_sink){replay_decay, RD_F32, sb, st, j.K};
-  return finish(&j);
+  return rdr_job_run(&j);
 }
 
 int rdr_commit_recurrent_kda_replayssm(int mode, const rd_commit_recurrent_kda_replayssm_params *p,
@@ -150,7 +144,7 @@ int rdr_commit_recurrent_kda_replayssm(int mode, const rd_commit_recurrent_kda_r
   j.rk = (rdr_view){p->replay_k.data, p->replay_k.dtype, sb, st, j.K};
   j.rdecay = (rdr_view){p->replay_decay.data, p->replay_decay.dtype, sb, st, j.K};
   j.state = pool_sink(recurrent_state, RD_F32, j.Hv, j.V, j.K);
-  return finish(&j);
+  return rdr_job_run(&j);
 }
 
 int rdr_flash_kda(int mode, const rd_flash_kda_params *p, const rd_tensor *cu_seqlens, double *out,
@@ -177,7 +171,7 @@ int rdr_flash_kda(int mode, const rd_flash_kda_params *p, const rd_tensor *cu_se
   j.initial = pool_of(&p->initial_state, j.Hv, j.V, K);
   j.out = sink_of(out, RD_BF16, layout, S, j.Hv, j.V);
   j.state = pool_sink(final_state, RD_F32, j.Hv, j.V, K);
-  return finish(&j);
+  return rdr_job_run(&j);
 }
 
 int rdr_fused_recurrent_kda(int mode, const rd_fused_recurrent_kda_params *p, double *state,
@@ -204,7 +198,7 @@ int rdr_fused_recurrent_kda(int mode, const rd_fused_recurrent_kda_params *p, do
   if (state != NULL) rdr_dense(&p->state, state); /* slots that no token writes keep their state */
   j.snapshots = pool_sink(state, p->state.dtype, j.Hv, j.V, j.K);
   j.snapshot_slot = slot;
-  const int status = finish(&j);
+  const int status = rdr_job_run(&j);
   free(slot);
   return status;
 }

@@ -1,7 +1,7 @@
 /* The specification, in plain loops, for tests and the tool; never linked into the library.
  *
  * Two arithmetics, written apart from each other and from the kernels:
- *   C1   FP32, the bits of docs/NUMERICS.md (c1.c)
+ *   C1   FP32, the bits of docs/NUMERICS.md, subnormals flushed (c1.c)
  *   F64  double everywhere, the textbook order of the equations (f64.c)
  * and three levels: one token of one head, the verbs, the named operators. Results are dense double
  * arrays owned by the caller (a float is exact in them); an element that the library would not
@@ -50,7 +50,7 @@ float rdr_c1_dot(const float *a, const float *b, int64_t K);
 /* q, k [K]; g and dt [K] or [1] by axis (not read where the gate has none) to k, a, q [K] and beta.
  */
 void rdr_c1_operands(const rdr_choices *c, int64_t K, const float *q, const float *k,
-                     const float *g, const float *dt, float eA, float beta, float *k_out,
+                     const float *g, const float *dt, float A_log, float beta, float *k_out,
                      float *a_out, float *q_out, float *beta_out);
 /* kt = a k, qt = a q, kq = dot(k, q) */
 void rdr_c1_derive(int64_t K, const float *k, const float *a, const float *q, float *kt, float *qt,
@@ -70,7 +70,8 @@ void rdr_f64_commit(double *St, int64_t K, int64_t V, const double *u, const dou
                     const double *a);
 
 /* ---------------------------------------------------------------- verbs ----------------------- */
-/* As in core.h, with the same structs as input. States come out per sequence, [B,Hv,V,K], whatever
+/* As in core.h, with the same structs as input, draft trees too (each root path is walked from the
+ * start, whatever it shares with others). States come out per sequence, [B,Hv,V,K], whatever
  * the pool's layout and slots; a pad sequence's part is not written. Any result may be NULL. */
 
 typedef struct rdr_results {

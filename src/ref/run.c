@@ -111,8 +111,7 @@ static void token(head *h, int64_t t) {
   if (j->c.gate != RD_GATE_NONE) gather(h->g, &j->g, b, row, h->hv, ng);
   const int mode = j->mode & ~RDR_ROUND;
   if (mode != RDR_F64) {
-    rdr_c1_operands(&j->c, K, h->q, h->k, h->g, h->dt, rdr_c1_eA(h->A_log), beta, h->kn, h->a,
-                    h->qn, &beta);
+    rdr_c1_operands(&j->c, K, h->q, h->k, h->g, h->dt, h->A_log, beta, h->kn, h->a, h->qn, &beta);
     rdr_c1_derive(K, h->kn, h->a, h->qn, h->kt, h->qt, &kq);
   }
   if (h->c1) {
@@ -161,6 +160,30 @@ static void raw_gate(head *h) {
   for (int64_t i = 0; i < n; i++) h->dt[i] = dt[i];
 }
 
+/* The path from a root to `node`, walked from the initial state on. */
+static void one_path(head *h, int64_t node) {
+  const rdr_job *j = h->j;
+  const int32_t *parents = j->parents + h->b * j->parents_sb + j->start[h->b];
+  int64_t depth = 0;
+  for (int64_t i = node; i >= 0; i = parents[i]) depth++;
+  for (int64_t d = 0; d < depth; d++) {
+    int64_t i = node; /* the path's node number d */
+    for (int64_t up = depth - 1; up > d; up--) i = parents[i];
+    if (j->records)
+      replay(h, i);
+    else
+      token(h, i);
+  }
+}
+
+/* Every node of a tree has the path to it to itself; of records, one path is replayed. */
+static void one_tree(head *h, int64_t slot, int64_t n) {
+  for (int64_t i = h->j->records ? n - 1 : 0; i >= 0 && i < n; i++) {
+    load_state(h, slot);
+    one_path(h, i);
+  }
+}
+
 static void one_head(head *h) {
   const rdr_job *j = h->j;
   const int64_t slot = j->read_slot[h->b], n = slot == RDR_SKIP ? 0 : j->length[h->b];
@@ -168,7 +191,8 @@ static void one_head(head *h) {
     load_state(h, slot);
     raw_gate(h);
   }
-  for (int64_t t = 0; t < n; t++) {
+  if (j->parents != NULL) one_tree(h, slot, n);
+  for (int64_t t = 0; j->parents == NULL && t < n; t++) {
     if (j->records)
       replay(h, t);
     else
@@ -188,7 +212,7 @@ static void one_head(head *h) {
     scatter(j, &j->out, h->b, j->start[h->b] + t, h->hv, NULL, h->dout, j->V);
 }
 
-int rdr_job_run(const rdr_job *j) {
+int rdr_job_run(rdr_job *j) {
   head h = {.j = j};
   const int bad = head_alloc(&h, j->K, j->V);
   h.c1 = (j->mode & ~RDR_ROUND) == RDR_C1;
@@ -199,5 +223,6 @@ int rdr_job_run(const rdr_job *j) {
       one_head(&h);
     }
   head_free(&h);
+  rdr_job_free(j);
   return bad;
 }

@@ -13,7 +13,7 @@ static rdr_choices choices_of(const rd_problem *p) {
                        .l2norm = p->qk_norm == RD_QK_L2,
                        .eps = p->l2_eps,
                        .lower_bound = p->lower_bound,
-                       .scale = p->scale_default ? 1 / sqrt((double)p->K) : p->scale};
+                       .scale = p->has_scale ? p->scale : 1 / sqrt((double)p->K)};
 }
 
 static rdr_view view_of(const rd_tensor *t, rd_layout layout) {
@@ -87,10 +87,10 @@ static void activations(rdr_job *j, const rd_problem *p, const rd_sequences *seq
   }
 }
 
-static int finish(rdr_job *j) {
-  const int status = rdr_job_run(j);
-  rdr_job_free(j);
-  return status;
+static void tree_of(rdr_job *j, const rd_tensor *parents) {
+  if (!present(parents)) return;
+  j->parents = parents->data;
+  j->parents_sb = parents->rank == 2 ? parents->stride[0] : 0;
 }
 
 int rdr_prefill(int mode, const rd_problem *p, const rd_sequences *seq, const rd_activations *act,
@@ -104,7 +104,7 @@ int rdr_prefill(int mode, const rd_problem *p, const rd_sequences *seq, const rd
   for (int64_t b = 0; shared && b < j.B; b++)
     if (slot_of(initial, b) == p->pad_slot && slot_of(final, b) == p->pad_slot)
       j.read_slot[b] = RDR_SKIP;
-  return finish(&j);
+  return rdr_job_run(&j);
 }
 
 static void pads(rdr_job *j) {
@@ -119,7 +119,7 @@ int rdr_decode(int mode, const rd_problem *p, const rd_sequences *seq, const rd_
   activations(&j, p, seq, act, res);
   j.u.data = j.kr.data = j.decay.data = NULL;
   pads(&j);
-  return finish(&j);
+  return rdr_job_run(&j);
 }
 
 int rdr_verify(int mode, const rd_problem *p, const rd_sequences *seq, const rd_activations *act,
@@ -127,8 +127,9 @@ int rdr_verify(int mode, const rd_problem *p, const rd_sequences *seq, const rd_
   rdr_job j;
   if (begin(&j, mode, p, seq->batch, checkpoint, res) != 0) return -1;
   activations(&j, p, seq, act, res);
+  tree_of(&j, &seq->parents);
   pads(&j);
-  return finish(&j);
+  return rdr_job_run(&j);
 }
 
 int rdr_commit(int mode, const rd_problem *p, const rd_records *records, const rd_tensor *accepted,
@@ -137,10 +138,11 @@ int rdr_commit(int mode, const rd_problem *p, const rd_records *records, const r
   if (begin(&j, mode, p, accepted->shape[0], from, res) != 0) return -1;
   pads(&j);
   j.records = 1;
+  if (records->made.tree) tree_of(&j, &records->parents);
   j.ru = view_of(&records->u, RD_PADDED), j.rk = view_of(&records->k, RD_PADDED);
   j.rdecay = view_of(&records->decay, RD_PADDED);
   for (int64_t b = 0; b < j.B; b++) j.length[b] = index_at(accepted, b);
-  return finish(&j);
+  return rdr_job_run(&j);
 }
 
 int rdr_commit_verify(int mode, const rd_problem *p, const rd_records *previous,
@@ -155,6 +157,7 @@ int rdr_commit_verify(int mode, const rd_problem *p, const rd_records *previous,
   if (status == 0) status = begin(&j, mode, p, B, state, res);
   if (status == 0) {
     activations(&j, p, seq, act, res);
+    tree_of(&j, &seq->parents);
     pads(&j);
     for (int64_t b = 0; b < B; b++) {
       if (j.read_slot[b] == RDR_SKIP) continue;
@@ -165,7 +168,7 @@ int rdr_commit_verify(int mode, const rd_problem *p, const rd_records *previous,
     j.initial = (rdr_pool){.data = held, .ss = size, .sh = p->V * p->K, .sv = p->K, .sk = 1};
     j.wide = 1;
     j.state.data = NULL;
-    status = finish(&j);
+    status = rdr_job_run(&j);
   }
   free(held);
   return status;

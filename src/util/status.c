@@ -42,6 +42,7 @@ const char *rd_status_name(rd_status status) {
     NAME(RD_E_PLAN)
     NAME(RD_E_BUFFER)
     NAME(RD_E_SYSTEM)
+    NAME(RD_E_TREE)
 #undef NAME
   }
   return "RD_E_?";

@@ -51,6 +51,12 @@ rd_tensor rd_tensor_contiguous(void *data, rd_dtype dtype, int32_t rank, const i
   return t;
 }
 
+int rdi_tensor_blank(const rd_tensor *t) {
+  int64_t any = (t->data != NULL) | t->dtype | t->rank;
+  for (int i = 0; i < RD_MAX_RANK; i++) any |= t->shape[i] | t->stride[i];
+  return any == 0;
+}
+
 int rdi_tensor_empty(const rd_tensor *t) {
   for (int i = 0; i < t->rank; i++)
     if (t->shape[i] == 0) return 1;

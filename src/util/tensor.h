@@ -9,6 +9,20 @@ static inline int64_t rdi_size(rd_dtype dtype) {
   return (int64_t)(0x842240u >> (4 * (unsigned)dtype) & 15u);
 }
 
+/* That many elements further. */
+static inline char *rdi_at(char *base, int64_t elements, rd_dtype dtype) {
+  return base + elements * rdi_size(dtype);
+}
+
+/* Number i of an i32 or i64 vector. */
+static inline int64_t rdi_index_at(const void *data, int is64, int64_t i) {
+  return is64 ? ((const int64_t *)data)[i] : ((const int32_t *)data)[i];
+}
+
+/* 1 when nothing is set: the tensor is absent. One with a type of 0 and anything else set is not; its
+ * caller forgot the type. */
+int rdi_tensor_blank(const rd_tensor *t);
+
 /* "f32", "f16", "bf16", "i32", "i64", "absent", "?" */
 const char *rdi_dtype_name(rd_dtype dtype);
 

@@ -14,6 +14,7 @@ passed=0 failed=0
 for case in "$@"; do
   name=$(basename "$case" .sh)
   work=$(mktemp -d)
+  # shellcheck source=/dev/null
   (cd "$work" && . "$here/lib.sh" && . "$here/cases/$name.sh") >"$work/.actual" 2>&1
   if [ $update = yes ]; then cp "$work/.actual" "$here/cases/$name.out"; fi
   if diff -u "$here/cases/$name.out" "$work/.actual" >"$work/.diff"; then

@@ -79,3 +79,44 @@ left_over() {
   done
   return 0
 }
+
+# zero_file FILE 'NAME DTYPE A,B,C' ...: a file of zeros with these tensors, whatever their shapes.
+zero_file() {
+  local file=$1 at=0 header= tensor name dtype shape width size n
+  shift
+  for tensor; do
+    read -r name dtype shape <<<"$tensor"
+    case $dtype in F32 | I32) width=4 ;; *) width=2 ;; esac
+    size=$width
+    for n in ${shape//,/ }; do size=$((size * n)); done
+    header+="${header:+,}\"$name\":{\"dtype\":\"$dtype\",\"shape\":[$shape],\"data_offsets\":[$at,$((at + size))]}"
+    at=$((at + size))
+  done
+  safetensors "$file" "{$header}" "$at"
+}
+
+# Inputs of the operators, of zeros, in any dimensions, also those gen refuses:
+#   zero_chunk B Hk Hv T K V, zero_flash B Hk Hv T, zero_verify B N T C, zero_commit B N C, zero_decode B N T R
+zero_chunk() {
+  zero_file in.st "query F16 $1,$2,$4,$5" "key F16 $1,$2,$4,$5" "value F16 $1,$3,$4,$6" "beta F16 $1,$3,$4" \
+    "state F32 $1,$3,$5,$6" "actual_seq_lengths I32 $1"
+}
+zero_flash() {
+  zero_file in.st "q BF16 $1,$2,$4,128" "k BF16 $1,$2,$4,128" "v BF16 $1,$3,$4,128" "g BF16 $1,$3,$4,128" \
+    "beta BF16 $1,$3,$4" "initial_state F32 $1,$3,128,128" "A_log F32 $3" "dt_bias F32 $3,128"
+}
+zero_recurrent() {
+  local b=$1 n=$2 t=$3
+  shift 3
+  zero_file in.st "mixedqkv BF16 $b,$t,$((3 * n * 128))" "beta BF16 $b,$t,$n,1" "g BF16 $b,$t,$n,128" "A_log F32 $n" \
+    "dt_bias F32 $n,128" "$@"
+}
+zero_verify() {
+  zero_recurrent "$1" "$2" "$3" "recurrent_state F32 $1,$2,128,128" "replay_u F16 $1,$4,$2,128" \
+    "replay_k F16 $1,$4,$2,128" "replay_decay F32 $1,$4,$2,128"
+}
+zero_commit() {
+  zero_file in.st "recurrent_state F32 $1,$2,128,128" "replay_u F16 $1,$3,$2,128" "replay_k F16 $1,$3,$2,128" \
+    "replay_decay F32 $1,$3,$2,128" "num_accepted_tokens I32 $1"
+}
+zero_decode() { zero_recurrent "$1" "$2" "$3" "state F32 $4,$2,128,128"; }

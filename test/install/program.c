@@ -30,15 +30,13 @@ int main(void) {
   rd_plan *plan;
   if (rd_plan_create(ctx, &p, &plan) != RD_OK) return 1;
   rd_sequences seq;
-  memset(&seq, 0, sizeof seq);
-  seq.struct_size = sizeof seq;
+  rd_sequences_init(&seq);
   seq.batch = 1;
   for (int t0 = 0; t0 <= T; t0++) { /* t0 = T: in one go; else token t0 alone */
     int n = t0 == T ? T : 1, at = t0 == T ? 0 : t0;
     int64_t sq[4] = {1, n, 1, K}, sv[4] = {1, n, 1, V}, sg[3] = {1, n, 1}, ss[4] = {1, 1, V, K};
     rd_activations a;
-    memset(&a, 0, sizeof a);
-    a.struct_size = sizeof a;
+    rd_activations_init(&a);
     a.q = rd_tensor_contiguous(q[at], RD_F32, 4, sq);
     a.k = rd_tensor_contiguous(k[at], RD_F32, 4, sq);
     a.v = rd_tensor_contiguous(v[at], RD_F32, 4, sv);
@@ -46,9 +44,9 @@ int main(void) {
     a.beta = rd_tensor_contiguous(&beta[at], RD_F32, 3, sg);
     a.out = rd_tensor_contiguous(t0 == T ? out2[0] : out[t0], RD_F32, 4, sv);
     rd_slots s;
-    memset(&s, 0, sizeof s);
+    rd_slots_init(&s);
     s.pool = rd_tensor_contiguous(t0 == T ? again : state, RD_F32, 4, ss);
-    rd_status st = rd_prefill(ctx, plan, &seq, &a, &s, &s);
+    rd_status st = rd_prefill(ctx, plan, &seq, &a, &s, &s, NULL);
     if (st != RD_OK) return printf("%s: %s\n", rd_status_name(st), rd_last_error(ctx)), 1;
   }
   rd_plan_destroy(plan);

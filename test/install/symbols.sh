@@ -21,4 +21,7 @@ fi
 grep -v '^rd_' "$tmp/exported" && exit 1
 [ "$(wc -l <"$tmp/exported")" -ge 5 ]
 nm -g --defined-only "$ar" 2>/dev/null | awk 'NF == 3 {print $3}' | grep -Ev "^($prefix)_" && { echo "foreign globals in $ar"; exit 1; }
+# The public prefix is for what is public, in the static library too.
+nm -g --defined-only "$ar" 2>/dev/null | awk 'NF == 3 {print $3}' | grep '^rd_' | sort -u | comm -23 - "$tmp/declared" |
+  grep . && { echo "of the public prefix but declared nowhere"; exit 1; }
 echo "$(wc -l <"$tmp/exported") symbols, exactly the declared ones"

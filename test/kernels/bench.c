@@ -68,6 +68,7 @@ static void call_prep(const rdi_kernel_entry *e) {
                            .g_stride = D,
                            .g_dtype = RD_F32,
                            .lb = -5,
+                           .A_log = 0,
                            .eA = 1,
                            .dt = v,
                            .beta = beta,

@@ -188,6 +188,8 @@ static int pads_are_zero(int i, const fast_case *x) {
   return 1;
 }
 
+static const char *name_of[2]; /* the pairs and the spread kernel that are checked */
+
 static void fold_case(harness *h, const rdi_fast_kernels *f, const fast_case *x, rng g) {
   const int64_t size = x->n * x->Kp;
   call c = {.f = f};
@@ -324,7 +326,7 @@ static void pairs_case(harness *h, const rdi_fast_kernels *f, const fast_case *x
   free(z);
   accept(B_S, 0, x->R, x->K, gap), accept(B_O, 0, x->n, x->R, og),
       accept(B_SCRATCH, 0, 1, x->K * f->panel, 0);
-  if (!settle(h, f->pairs_name, x, problem, es > eo ? es : eo, es > eo ? "the state" : "an output"))
+  if (!settle(h, name_of[0], x, problem, es > eo ? es : eo, es > eo ? "the state" : "an output"))
     return;
   for (int64_t t = 0; t < x->n; t++)
     memcpy(bits + t * x->R, got(B_O) + t * (x->R + og), (size_t)x->R * sizeof *bits);
@@ -374,8 +376,7 @@ static void spread_case(harness *h, const rdi_fast_kernels *f, const fast_case *
                eo = error(got(B_O), og, x->o, x->n, x->R, x->o_size);
   accept(B_U, x->past, x->n, x->R, ug);
   accept(B_O, 0, x->n, x->R, og), accept(B_SCRATCH, 0, 1, f->spread_scratch(x->K), 0);
-  if (!settle(h, f->spread_name, x, problem, eu > eo ? eu : eo, eu > eo ? "u" : "an output"))
-    return;
+  if (!settle(h, name_of[1], x, problem, eu > eo ? eu : eo, eu > eo ? "u" : "an output")) return;
   for (int64_t t = 0; t < x->n; t++)
     memcpy(bits + t * x->R, got(B_O) + t * (x->R + og), (size_t)x->R * sizeof *bits);
 }
@@ -390,7 +391,7 @@ static int asked(const harness *h, const char *slot, const char *name) {
 /* One drawn block twice, at different places with different gaps: FAST promises the same bits. */
 static void twice(harness *h, const rdi_fast_kernels *f, const fast_case *x, int spread, rng *g) {
   static float bits[2][N * MAX_R];
-  const rdi_kernel_entry named = {.name = spread ? f->spread_name : f->pairs_name, .isa = isa_now};
+  const rdi_kernel_entry named = {.name = spread ? name_of[1] : name_of[0], .isa = isa_now};
   const long failed = h->tally.failed;
   for (int i = 0; i < 2; i++) {
     const rng at = {.s = rng_u64(g)};
@@ -407,7 +408,10 @@ static void twice(harness *h, const rdi_fast_kernels *f, const fast_case *x, int
                  (long long)x->K, (long long)x->R);
 }
 
-void check_fast(harness *h, const rdi_fast_kernels *f, uint32_t isa) {
+void check_fast(harness *h, const rdi_kernels *k, uint32_t isa) {
+  const rdi_fast_kernels *f = &k->fast;
+  name_of[0] = k->serving[RDI_SLOT_pairs].name;
+  name_of[1] = k->serving[RDI_SLOT_spread].name;
   static fast_case x;
   int64_t index = 0;
   isa_now = isa;
@@ -421,9 +425,9 @@ void check_fast(harness *h, const rdi_fast_kernels *f, uint32_t isa) {
       draw_fold(&x, &g);
       if (f->fold != NULL && asked(h, "fold", "fold")) fold_case(h, f, &x, g);
       draw_block(&x, &g, f->panel, 0);
-      if (f->pairs != NULL && asked(h, "pairs", f->pairs_name)) twice(h, f, &x, 0, &g);
+      if (f->pairs != NULL && asked(h, "pairs", name_of[0])) twice(h, f, &x, 0, &g);
       draw_block(&x, &g, i % 6 ? 20 : MAX_R,
                  rng_below(&g, 2) ? 0 : rng_below(&g, MAX_N - 2 * N + 1));
-      if (f->spread != NULL && asked(h, "spread", f->spread_name)) twice(h, f, &x, 1, &g);
+      if (f->spread != NULL && asked(h, "spread", name_of[1])) twice(h, f, &x, 1, &g);
     }
 }

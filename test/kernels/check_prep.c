@@ -17,7 +17,7 @@ typedef struct prep_case {
   rdr_choices c;
   int64_t n, K, Kp, q_gap, k_gap, g_gap, beta_gap, index;
   rd_dtype qk, gd, bd;
-  float eA;
+  float A_log;
   float q[N * MAX_K], k[N * MAX_K], g[N * MAX_K], dt[MAX_K], beta[N]; /* exact in their types */
   float k_out[N * MAX_K], a[N * MAX_K], kt[N * MAX_K], qt[N * MAX_K], kq[N], beta_out[N];
 } prep_case;
@@ -49,7 +49,7 @@ static void draw_prep(prep_case *x, rng *g) {
   x->c.l2norm = (int32_t)rng_below(g, 2);
   x->c.eps = rng_below(g, 4) ? 1e-6 : 0, x->c.scale = rng_below(g, 4) ? 0.125 : rng_normal(g);
   x->c.lower_bound = rng_below(g, 4) ? -5 : -5 * rng_unit(g);
-  x->eA = rdr_c1_eA((float)(rng_below(g, 4) ? rng_normal(g) : 100 * rng_normal(g)));
+  x->A_log = (float)(rng_below(g, 4) ? rng_normal(g) : 100 * rng_normal(g));
   x->qk = dtypes[rng_below(g, 3)], x->gd = dtypes[rng_below(g, 3)], x->bd = dtypes[rng_below(g, 3)];
   x->q_gap = rng_below(g, GAP), x->k_gap = rng_below(g, GAP), x->g_gap = rng_below(g, GAP);
   x->beta_gap = rng_below(g, GAP);
@@ -67,7 +67,7 @@ static void draw_prep(prep_case *x, rng *g) {
     float q[MAX_K];
     const int64_t at = t * x->Kp;
     rdr_c1_operands(&x->c, x->K, x->q + t * x->K, x->k + t * x->K, x->g + t * gate_width(x), x->dt,
-                    x->eA, x->beta[t], x->k_out + at, x->a + at, q, &x->beta_out[t]);
+                    x->A_log, x->beta[t], x->k_out + at, x->a + at, q, &x->beta_out[t]);
     rdr_c1_derive(x->K, x->k_out + at, x->a + at, q, x->kt + at, x->qt + at, &x->kq[t]);
   }
 }
@@ -158,7 +158,8 @@ static void prep_one(harness *h, const rdi_kernel_entry *e, const prep_case *x, 
                            .g_stride = width + x->g_gap,
                            .g_dtype = x->gd,
                            .lb = (float)x->c.lower_bound,
-                           .eA = x->eA,
+                           .A_log = x->A_log,
+                           .eA = rdr_c1_eA(x->A_log),
                            .dt = raw(x) ? (const float *)(const void *)buffers[B_DT].got : NULL,
                            .beta = buffers[B_BETA].got,
                            .beta_stride = 1 + x->beta_gap,

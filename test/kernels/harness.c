@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "cpu/fpenv.h"
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <xmmintrin.h>
@@ -17,7 +18,7 @@ enum { CANARY = 0x7fe5c3e1, WINDOW = 256, SHOWN = 10 };
 /* ---- options ---- */
 
 uint32_t isa_usable(void) {
-  uint32_t set = RD_ISA_SCALAR;
+  uint32_t set = RD_ISA_SCALAR | RD_ISA_SOFT;
 #if defined(__x86_64__)
   unsigned a, b, c = 0, d; /* not every compiler's builtin knows f16c */
   const int f16c = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
@@ -38,6 +39,7 @@ const char *isa_name(uint32_t isa) {
   static const char *const names[] = {"scalar", "scalar_fma", "avx2", "avx512", "neon"};
   for (uint32_t i = 0; i < 5; i++)
     if (isa == 1u << i) return names[i];
+  if (isa == RD_ISA_SOFT) return "soft";
   return "?";
 }
 
@@ -178,6 +180,8 @@ const char *guarded_call(void (*fn)(void *), void *arg) {
       sigaction(signals[i], &action, NULL);
     installed = 1;
   }
+  rdi_fpenv env;
+  rdi_fpenv_enter(&env);
   const uint64_t control = fp_control();
   const int number = sigsetjmp(escape, 1);
   if (number == 0) {
@@ -187,6 +191,7 @@ const char *guarded_call(void (*fn)(void *), void *arg) {
   armed = 0;
   const int changed = fp_control() != control;
   fp_restore(control);
+  rdi_fpenv_leave(&env);
   if (number == SIGSEGV || number == SIGBUS) return "touches memory outside of its buffers";
   if (number == SIGILL) return "illegal instruction";
   if (number != 0) return "stopped by a signal";
@@ -203,6 +208,13 @@ float input(rng *g, input_class c) {
     return (float)ldexp(x, (int)rng_below(g, 61) - 30);
   case IN_DENORMAL:
     return (float)(dice == 0 ? x : x * 1e-40);
+  case IN_BORDER: { /* (1+j)(1-j) 2^-126 rounds up to 2^-126; 2^-126 itself, its neighbours, ordinary */
+    static const float near[] = {0x1p-63f,  0x1p-63f,  0x1p-63f, 0x1p-126f,
+                                 0x1p-125f, 0x1p-103f, 1.0f};
+    const float at = near[rng_below(g, (int64_t)(sizeof near / sizeof near[0]))];
+    const float j = (float)(rng_below(g, 7) - 3) * 0x1p-23f;
+    return (x < 0 ? -at : at) * (dice < 12 ? 1.0f + j : (float)(1 + 0.5 * fabs(x)));
+  }
   case IN_HUGE:
     return (float)(dice < 8 ? x : x * 1e30);
   case IN_ZEROS:

@@ -80,6 +80,7 @@ typedef enum input_class {
   IN_NORMAL,   /* N(0,1) */
   IN_SPREAD,   /* exponents from -30 to 30: any change in the order of a sum shows */
   IN_DENORMAL, /* around 1e-40, with some ordinary numbers */
+  IN_BORDER,   /* products and sums just above and below 2^-126, where flushing decides */
   IN_HUGE,     /* around 1e30: overflows */
   IN_ZEROS,    /* mostly +0 and -0 */
   IN_SPECIAL,  /* some NaN, +inf, -inf */
@@ -103,7 +104,7 @@ void check_commit(harness *h, const rdi_kernel_entry *const *entries, int count)
 void check_prep(harness *h, const rdi_kernel_entry *const *entries, int count);
 void check_widen(harness *h, const rdi_kernel_entry *const *entries, int count);
 void check_narrow(harness *h, const rdi_kernel_entry *const *entries, int count);
-void check_fast(harness *h, const rdi_fast_kernels *f, uint32_t isa);
+void check_fast(harness *h, const rdi_kernels *k, uint32_t isa);
 void bench(const rdi_kernel_entry *e);
 
 static inline int64_t round_up(int64_t x, int64_t m) { return (x + m - 1) / m * m; }

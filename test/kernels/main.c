@@ -44,10 +44,10 @@ static void run_fast(harness *h) {
     if ((isa & h->isa) == 0 || k.fast.fold == NULL) continue;
     const report before = h->tally;
     h->tally = (report){0};
-    check_fast(h, &k.fast, isa);
+    check_fast(h, &k, isa);
     if (h->tally.passed + h->tally.failed > 0)
-      printf("fast    %s %s: %ld cases, %ld failed\n", k.fast.pairs_name, k.fast.spread_name,
-             h->tally.passed + h->tally.failed, h->tally.failed);
+      printf("fast    %s %s: %ld cases, %ld failed\n", k.serving[RDI_SLOT_pairs].name,
+             k.serving[RDI_SLOT_spread].name, h->tally.passed + h->tally.failed, h->tally.failed);
     h->tally.passed += before.passed, h->tally.failed += before.failed;
     h->tally.skipped += before.skipped;
   }
@@ -64,6 +64,7 @@ static int usage(const char *self) {
 static int parse_isa(harness *h, const char *name) {
   for (uint32_t isa = RD_ISA_SCALAR; isa <= RD_ISA_NEON; isa <<= 1)
     if (strcmp(name, isa_name(isa)) == 0) return h->isa = isa, 1;
+  if (strcmp(name, isa_name(RD_ISA_SOFT)) == 0) return h->isa = RD_ISA_SOFT, 1;
   return 0;
 }
 

@@ -1,11 +1,13 @@
 /* The harness must catch what it exists for: each kernel here is the scalar one with one defect,
  * and the checks must fail it; the same wrapping without a defect must pass. selftest [every]   the
  * passing runs take only every so manieth case */
+#define RDI_SOFT /* without a defect, these kernels are right in every mode */
 #include "harness.h"
 
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include "cpu/fpenv.h"
 #include "kernels/c1.h"
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -25,7 +27,9 @@ typedef enum defect {
   FORGETS_PADS,    /* a sum that is -0 stays -0 */
   NO_LAST_UPDATE,  /* the state after the last token is missing */
   LOSES_NAN,       /* NaN becomes 0 */
-  FLUSHES,         /* subnormal results become 0 */
+  FLUSHES,         /* subnormals that are only moved become 0 */
+  GRADUAL,         /* keeps subnormals in arithmetic */
+  FLUSHES_EARLY,   /* flushes by the value before rounding, as AArch64 does */
   NULL_OUTPUT,     /* writes o though it is not wanted */
   ENVIRONMENT,     /* leaves another rounding mode */
   ILLEGAL,         /* stops as an instruction does that the machine lacks */
@@ -35,25 +39,52 @@ typedef enum defect {
 
 static defect now;
 
+/* The operations, as the defect has them; GRADUAL runs with the modes of ordinary C. */
+static float mul(float a, float b) {
+  if (now == GRADUAL) return a * b;
+  const float x = rdi_mul(a, b);
+  return now == FLUSHES_EARLY && fabs((double)a * (double)b) < 0x1p-126 ? copysignf(0, x) : x;
+}
+
+static float add(float a, float b) { return now == GRADUAL ? a + b : rdi_add(a, b); }
+
+static float fma1(float a, float b, float c) {
+  if (now == GRADUAL) return fmaf(a, b, c);
+  const float x = rdi_fma(a, b, c);
+  return now == FLUSHES_EARLY && fabs((double)a * (double)b + (double)c) < 0x1p-126
+             ? copysignf(0, x)
+             : x;
+}
+
+static void gradual(rdi_fpenv *env) {
+  rdi_fpenv_enter(env);
+#if defined(__x86_64__)
+  if (now == GRADUAL) _mm_setcsr(0x1f80);
+#elif defined(__aarch64__)
+  if (now == GRADUAL) __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)0));
+#endif
+}
+
 /* ---- rows, one row at a time in a copy with pads ---- */
 
 static float sum(const float *s, const float *b, int64_t K, int64_t Kp) {
   if (now == ORDER_OF_SUM) {
-    float p = s[0] * b[0];
-    for (int64_t c = 1; c < K; c++) p = fmaf(s[c], b[c], p);
+    float p = mul(s[0], b[0]);
+    for (int64_t c = 1; c < K; c++) p = fma1(s[c], b[c], p);
     return p;
   }
-  if (now != FORGETS_PADS) return rdi_dot16(s, b, Kp);
   float p[16];
-  for (int r = 0; r < 16; r++) p[r] = s[r] * b[r];
-  for (int64_t c = 16; c < K; c++) p[c % 16] = fmaf(s[c], b[c], p[c % 16]);
-  return rdi_tree16(p);
+  const int64_t end = now == FORGETS_PADS ? K : Kp;
+  for (int r = 0; r < 16; r++) p[r] = mul(s[r], b[r]);
+  for (int64_t c = 16; c < end; c++) p[c % 16] = fma1(s[c], b[c], p[c % 16]);
+  for (int h = 8; h >= 1; h /= 2)
+    for (int r = 0; r < h; r++) p[r] = add(p[r], p[r + h]);
+  return p[0];
 }
 
 static float update(float u, float k, float a, float s) {
-  float x = now == FUSED_DECAY ? fmaf(a, s, u * k) : fmaf(u, k, a * s);
+  float x = now == FUSED_DECAY ? fma1(a, s, mul(u, k)) : fma1(u, k, mul(a, s));
   if (now == LOSES_NAN && isnan(x)) x = 0;
-  if (now == FLUSHES && fabsf(x) < 0x1p-126f) x = 0;
   return x;
 }
 
@@ -76,14 +107,14 @@ static float *nowhere(void) {
 static void one_row(const rdi_rows_args *x, int64_t r, float *s) {
   for (int64_t t = 0; t < x->n; t++) {
     const int64_t at = t * x->Kp;
-    float u = x->beta[t] * (x->v[t * x->v_stride + r] - sum(s, x->kt + at, x->K, x->Kp));
+    float u = mul(x->beta[t], add(x->v[t * x->v_stride + r], -sum(s, x->kt + at, x->K, x->Kp)));
     if (now == ONE_ULP && r + 1 == x->R && t + 1 == x->n)
       u = rdi_f32_from_bits(rdi_f32_bits(u) ^ 1u);
     x->u[t * x->u_stride + r] = u;
     if (now == PAST_END) x->u[t * x->u_stride + r + 1] = u;
     if (x->o != NULL || now == NULL_OUTPUT)
       (x->o != NULL ? x->o : nowhere())[t * x->o_stride + r] =
-          fmaf(u, x->kq[t], sum(s, x->qt + at, x->K, x->Kp));
+          fma1(u, x->kq[t], sum(s, x->qt + at, x->K, x->Kp));
     if (now == NO_LAST_UPDATE && t + 1 == x->n) break;
     const int64_t end = now == UPDATES_PADS ? x->Kp : x->K;
     for (int64_t c = 0; c < end; c++) s[c] = update(u, x->k[at + c], x->a[at + c], s[c]);
@@ -92,6 +123,8 @@ static void one_row(const rdi_rows_args *x, int64_t r, float *s) {
 
 static void broken_rows(const rdi_rows_args *x) {
   float s[RDI_MAX_DIM] = {0};
+  rdi_fpenv env;
+  gradual(&env);
   for (int64_t r = 0; r < x->R; r++) {
     const float *in = x->s_in + r * x->in_stride;
     float *out = x->s_out != NULL ? x->s_out + r * x->out_stride : NULL;
@@ -103,6 +136,7 @@ static void broken_rows(const rdi_rows_args *x) {
     if (now == WRITES_GAP && out != NULL) out[x->K] = 0;
     for (int64_t c = x->K; c < x->Kp; c++) s[c] = 0;
   }
+  rdi_fpenv_leave(&env);
   if (now == SCRATCH_OVERRUN) x->scratch[x->Kp] = 0;
   if (now == ENVIRONMENT) environment();
   if (now == ILLEGAL) raise(SIGILL);
@@ -117,6 +151,8 @@ static int64_t broken_scratch(int64_t R, int64_t K) {
 
 static void broken_commit(const rdi_commit_args *x) {
   float s[RDI_MAX_DIM];
+  rdi_fpenv env;
+  gradual(&env);
   for (int64_t r = 0; r < x->R; r++) {
     const float *in = x->s_in + r * x->in_stride;
     float *out = x->s_out + r * x->out_stride;
@@ -131,6 +167,7 @@ static void broken_commit(const rdi_commit_args *x) {
     if (now == WRITES_GAP) out[x->K] = 0;
     if (now == WRITES_IN) memcpy((float *)(uintptr_t)in, s, (size_t)x->K * sizeof *s);
   }
+  rdi_fpenv_leave(&env);
   if (now == ENVIRONMENT) environment();
 }
 
@@ -146,7 +183,10 @@ static void broken_prep(const rdi_prep_args *x) {
   rdi_prep_args y = *x;
   if (now == ORDER_OF_SUM) y.eps = 0; /* the root's argument is another one */
   if (now == LOSES_NAN && y.gate == RD_GATE_SOFTPLUS) y.gate = RD_GATE_LOG;
+  rdi_fpenv env;
+  gradual(&env); /* on x86 the scalar kernel flushes by the modes in force */
   scalar(RDI_SLOT_prep)->prep(&y);
+  rdi_fpenv_leave(&env);
   const int64_t last = (x->n - 1) * x->Kp;
   for (int64_t t = 0; t < x->n; t++) {
     float *b = &x->beta_out[t];
@@ -154,7 +194,7 @@ static void broken_prep(const rdi_prep_args *x) {
     if (now == FUSED_DECAY) *b = rdi_f32_from_bf16(rdi_bf16_from_f32(*b)); /* beta in 16 bits */
   }
   for (int64_t c = 0; c < x->Kp; c++) {
-    if (now == FLUSHES && fabsf(x->a_out[last + c]) < 0x1p-126f) x->a_out[last + c] = 0;
+    if (now == FLUSHES) x->k_out[last + c] = rdi_c2_in(x->k_out[last + c]); /* k is moved */
     if (now == UPDATES_PADS && c >= x->K) x->a_out[last + c] = 1;
   }
   if (now == PAST_END) x->kq_out[x->n] = 0;
@@ -168,7 +208,7 @@ static void broken_widen(float *dst, const void *src, rd_dtype type, int64_t n) 
   if (now == PAST_END) dst[n] = 0;
   if (now == READS_GAP && n > 0) dst[n - 1] += 0 * (float)((const volatile uint16_t *)src)[n];
   for (int64_t i = 0; i < n; i++) {
-    if (now == FLUSHES && fabsf(dst[i]) < 0x1p-126f) dst[i] = 0;
+    if (now == FLUSHES) dst[i] = rdi_c2_in(dst[i]);
     if (now == LOSES_NAN && isnan(dst[i])) dst[i] = 0;
   }
 }
@@ -231,7 +271,10 @@ static void fast(report *r, const char *slot, const defect *defects, int every) 
                  .every = i < 0 ? every : 1,
                  .quiet = 1,
                  .self = ""};
-    check_fast(&h, &f, RD_ISA_SCALAR);
+    const rdi_kernels all = {.fast = f,
+                             .serving = {[RDI_SLOT_pairs] = {"pairs", RD_ISA_SCALAR},
+                                         [RDI_SLOT_spread] = {"spread", RD_ISA_SCALAR}}};
+    check_fast(&h, &all, RD_ISA_SCALAR);
     CHECK(r, (h.tally.failed > 0) == (i >= 0), "%s with defect %d: %ld passed, %ld failed", slot,
           (int)now, h.tally.passed, h.tally.failed);
   }
@@ -269,7 +312,9 @@ static const char *const names[DEFECTS] = {"none",
                                            "forgets pads",
                                            "no last update",
                                            "loses NaN",
-                                           "flushes subnormals",
+                                           "flushes what it moves",
+                                           "gradual underflow",
+                                           "flushes before rounding",
                                            "writes a NULL output",
                                            "changes the environment",
                                            "illegal instruction",
@@ -311,14 +356,28 @@ int main(int argc, char **argv) {
   const rdi_kernel_entry widen = {.slot = RDI_SLOT_widen, .name = "widen", .widen = broken_widen};
   const rdi_kernel_entry narrow = {
       .slot = RDI_SLOT_narrow, .name = "narrow", .narrow = broken_narrow};
-  static const defect of_rows[] = {
-      ORDER_OF_SUM, ONE_ULP,     PAST_END,     WRITES_GAP,   READS_GAP,       READS_OUT,
-      WRITES_IN,    FUSED_DECAY, UPDATES_PADS, FORGETS_PADS, NO_LAST_UPDATE,  LOSES_NAN,
-      FLUSHES,      NULL_OUTPUT, ENVIRONMENT,  ILLEGAL,      SCRATCH_OVERRUN, NO_DEFECT};
-  static const defect of_commit[] = {ORDER_OF_SUM, WRITES_GAP, READS_OUT,   WRITES_IN, FUSED_DECAY,
-                                     LOSES_NAN,    FLUSHES,    ENVIRONMENT, NO_DEFECT};
-  static const defect of_prep[] = {ORDER_OF_SUM, ONE_ULP, PAST_END,    FUSED_DECAY, UPDATES_PADS,
-                                   LOSES_NAN,    FLUSHES, ENVIRONMENT, NO_DEFECT};
+  static const defect of_rows[] = {ORDER_OF_SUM, ONE_ULP,         PAST_END,       WRITES_GAP,
+                                   READS_GAP,    READS_OUT,       WRITES_IN,      FUSED_DECAY,
+                                   UPDATES_PADS, FORGETS_PADS,    NO_LAST_UPDATE, LOSES_NAN,
+                                   GRADUAL,      FLUSHES_EARLY,   NULL_OUTPUT,    ENVIRONMENT,
+                                   ILLEGAL,      SCRATCH_OVERRUN, NO_DEFECT};
+  static const defect of_commit[] = {ORDER_OF_SUM, WRITES_GAP, READS_OUT, WRITES_IN,
+                                     FUSED_DECAY,  LOSES_NAN,  GRADUAL,   FLUSHES_EARLY,
+                                     ENVIRONMENT,  NO_DEFECT};
+  static const defect of_prep[] = {
+    ORDER_OF_SUM,
+    ONE_ULP,
+    PAST_END,
+    FUSED_DECAY,
+    UPDATES_PADS,
+    LOSES_NAN,
+    FLUSHES,
+    ENVIRONMENT,
+#if defined(__x86_64__)
+    GRADUAL,
+#endif
+    NO_DEFECT
+  };
   static const defect of_widen[] = {PAST_END, READS_GAP, LOSES_NAN, FLUSHES, NO_DEFECT};
   static const defect of_narrow[] = {ORDER_OF_SUM, ONE_ULP,     PAST_END,
                                      FLUSHES,      ENVIRONMENT, NO_DEFECT};

@@ -61,7 +61,6 @@ static void make(data *x, rd_gate gate, rd_gate_axis axis, rd_beta beta, rd_qk_n
                       .beta_times = beta == RD_BETA_LOGIT ? 2 : 1,
                       .qk_norm = norm,
                       .l2_eps = 1e-6,
-                      .scale_default = 1,
                       .Hk = HK,
                       .Hv = HV,
                       .K = K,
@@ -93,6 +92,7 @@ static void make(data *x, rd_gate gate, rd_gate_axis axis, rd_beta beta, rd_qk_n
   x->seq.batch = B;
   for (int b3 = 0; b3 < B; b3++) x->lengths[b3] = T - b3;
   x->seq.lengths = view(x->lengths, RD_I32, B, 0, 0, 0);
+  rd_slots_init(&x->pool);
   x->pool.pool = view(normals(STATES, 1), RD_F32, B, HV, V, K);
 }
 
@@ -312,7 +312,7 @@ static void known_answer(void) {
         gt[i] = (float)(gate == RD_GATE_DECAY ? rng_unit(&g) : -rng_unit(&g));
       }
       for (int i = 0; i < VV; i++) v[i] = (float)(rng_unit(&g) - 0.5);
-      rdr_c1_operands(&c, KK, q, k, gt, dt, rdr_c1_eA(0.3f), beta, kn, a, qn, &beta);
+      rdr_c1_operands(&c, KK, q, k, gt, dt, 0.3f, beta, kn, a, qn, &beta);
       rdr_c1_derive(KK, kn, a, qn, kt, qt, &kq);
       rdr_c1_step(St, KK, VV, kn, a, kt, qt, kq, beta, v, u, o);
       for (size_t i = 0; i < sizeof o; i++)

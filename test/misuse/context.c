@@ -136,7 +136,7 @@ static int run_meddling(void *self, rd_slice_fn fn, void *arg, int64_t n) {
     memset(&view, 0, sizeof view);
     m->nested = false;
     m->seen[0] = rd_context_reserve(m->cx, 1);
-    m->seen[1] = rd_prefill(m->cx, m->plan, &m->f->seq, &m->f->act, NULL, NULL);
+    m->seen[1] = rd_prefill(m->cx, m->plan, &m->f->seq, &m->f->act, NULL, NULL, NULL);
     m->seen[2] = rd_decode(m->cx, m->plan, &m->f->seq, &m->f->act, &m->f->state, NULL, NULL);
     m->seen[3] = rd_pool_alloc(m->cx, 1, 1, 1, 1, RD_STATE_VK, RD_F32, &view);
     rd_plan *p = NULL;
@@ -153,13 +153,13 @@ static void busy_and_failing_executors(void) {
   fix *f = fix_make(F_LOG);
   meddler m = {.f = f};
   rd_context_options o = defaults();
-  o.executor = (rd_executor){run_meddling, &m, 2};
+  o.executor = (rd_executor){.run = run_meddling, .self = &m, .concurrency = 2};
   CK(rd_context_create(&o, &m.cx) == RD_OK, "context");
   CK(rd_context_threads(m.cx) == 2, "threads of an executor of concurrency 2");
   CK_OK(m.cx, rd_plan_create(m.cx, &f->p, &m.plan));
   result want = run_prefill_all(cx_get(0, 1, EX_POOL), f->d, NULL);
   m.nested = true;
-  CK_OK(m.cx, rd_prefill(m.cx, m.plan, &f->seq, &f->act, NULL, NULL));
+  CK_OK(m.cx, rd_prefill(m.cx, m.plan, &f->seq, &f->act, NULL, NULL, NULL));
   for (size_t i = 0; i < PT_LEN(m.seen); i++)
     CK(m.seen[i] == RD_E_BUSY, "call %zu inside a call: %s", i, rd_status_name(m.seen[i]));
   CK(!m.nested, "the executor was not asked");
@@ -167,7 +167,7 @@ static void busy_and_failing_executors(void) {
   f->state.pool = f->write.pool = f->pl->t.t;
   for (int i = 0; i < FB; i++) pool_put(f->pl, 1 + 2 * i, f->d->s[i].S0);
   call_dirty(f->c);
-  CK_OK(m.cx, rd_prefill(m.cx, m.plan, &f->seq, &f->act, &f->state, &f->write));
+  CK_OK(m.cx, rd_prefill(m.cx, m.plan, &f->seq, &f->act, &f->state, &f->write, NULL));
   for (int i = 0; i < FB; i++) {
     float *S = fl(data_state_n(f->d)), *out = fl(FT * f->p.Hv * f->p.V);
     pool_get(f->pl, 2 + 2 * i, S);
@@ -176,10 +176,10 @@ static void busy_and_failing_executors(void) {
     ck_bits("out", out, want.out[i], FT * f->p.Hv * f->p.V);
   }
   m.fail = true;
-  refused("a failing executor", m.cx, rd_prefill(m.cx, m.plan, &f->seq, &f->act, NULL, NULL),
+  refused("a failing executor", m.cx, rd_prefill(m.cx, m.plan, &f->seq, &f->act, NULL, NULL, NULL),
           RD_E_EXECUTOR, NULL);
   m.fail = false;
-  CK_OK(m.cx, rd_prefill(m.cx, m.plan, &f->seq, &f->act, NULL, NULL));
+  CK_OK(m.cx, rd_prefill(m.cx, m.plan, &f->seq, &f->act, NULL, NULL, NULL));
   rd_plan_destroy(m.plan);
   rd_context_destroy(m.cx);
   rd_plan_destroy(f->plan);
@@ -214,7 +214,7 @@ static void allocation_failures(void) {
     rd_plan *plan = NULL;
     rd_status st = rd_context_create(&o, &cx);
     if (st == RD_OK) st = rd_plan_create(cx, &f->p, &plan);
-    if (st == RD_OK) st = rd_prefill(cx, plan, &f->seq, &f->act, NULL, NULL);
+    if (st == RD_OK) st = rd_prefill(cx, plan, &f->seq, &f->act, NULL, NULL, NULL);
     done = st == RD_OK;
     if (!done) {
       CK(st == RD_E_NOMEM, "got %s", rd_status_name(st));
@@ -239,7 +239,7 @@ static void cold_context_without_memory(void) {
   CK(rd_context_create(&o, &cx) == RD_OK, "context");
   countdown = 0;
   void *before = blk_copy(f->c->out.b);
-  rd_status st = rd_prefill(cx, f->plan, &f->seq, &f->act, NULL, NULL);
+  rd_status st = rd_prefill(cx, f->plan, &f->seq, &f->act, NULL, NULL, NULL);
   if (st != RD_OK) {
     refused("no memory for scratch", cx, st, RD_E_NOMEM, NULL);
     ck_bytes("out", f->c->out.b->p, before, f->c->out.b->bytes);
@@ -287,7 +287,7 @@ static void crooked_allocator(void) {
       rd_tensor view = {0};
       rd_status st = rd_context_create(&o, &cx);
       if (st == RD_OK) st = rd_plan_create(cx, &f->p, &plan);
-      if (st == RD_OK) st = rd_prefill(cx, plan, &f->seq, &f->act, NULL, NULL);
+      if (st == RD_OK) st = rd_prefill(cx, plan, &f->seq, &f->act, NULL, NULL, NULL);
       if (st == RD_OK) st = rd_pool_alloc(cx, 2, 1, 3, 5, RD_STATE_VK, RD_F32, &view);
       done = st == RD_OK;
       CK(done || st == RD_E_NOMEM, "got %s", rd_status_name(st));
@@ -305,7 +305,7 @@ static void crooked_allocator(void) {
 
 /* ------------------------------------------------------------------ small functions ---------- */
 static void names(void) {
-  for (int s = RD_OK; s <= RD_E_SYSTEM; s++) {
+  for (int s = RD_OK; s <= RD_E_TREE; s++) {
     const char *n = rd_status_name((rd_status)s);
     CK(n && !strncmp(n, s ? "RD_E_" : "RD_OK", 5) && strcmp(n, "RD_E_?"), "status %d is called %s",
        s, n ? n : "NULL");
@@ -313,7 +313,7 @@ static void names(void) {
       CK(strcmp(n, rd_status_name((rd_status)t)), "two statuses are called %s", n);
   }
   CK(!strcmp(rd_status_name(RD_E_DTYPE), "RD_E_DTYPE"), "RD_E_DTYPE");
-  CK(!strcmp(rd_status_name((rd_status)35), "RD_E_?") &&
+  CK(!strcmp(rd_status_name((rd_status)36), "RD_E_?") &&
          !strcmp(rd_status_name((rd_status)-1), "RD_E_?"),
      "unknown status");
   static const size_t size[] = {0, 4, 2, 2, 4, 8};
@@ -365,7 +365,7 @@ static void tensors(void) {
       rd_tensor_contiguous(&x, RD_F32, 4, huge); /* must not overflow; refused where used */
   fix *f = fix_make(F_LOG);
   f->act.q = h;
-  rd_status st = rd_prefill(f->cx, f->plan, &f->seq, &f->act, NULL, NULL);
+  rd_status st = rd_prefill(f->cx, f->plan, &f->seq, &f->act, NULL, NULL, NULL);
   CK(st != RD_OK, "a tensor of 2^252 elements is taken");
   rd_plan_destroy(f->plan);
   teeth_need_a_comparison();

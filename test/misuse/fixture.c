@@ -22,6 +22,7 @@ static void fix_states(fix *f) {
   f->pl = pool_make(&f->p, FSLOTS, 4);
   f->other = pool_make(&f->p, FSNAP, 0);
   for (int i = 0; i < FSLOTS; i++) pool_put(f->pl, i, f->d->s[0].S0);
+  f->state = f->write = f->snap = no_slots;
   f->state.pool = f->write.pool = f->pl->t.t;
   f->state.slots = ints(FB, 1, 2).t; /* 1 3 5 */
   f->write.slots = ints(FB, 2, 2).t; /* 2 4 6 */
@@ -112,12 +113,21 @@ void watch_check(const watch *w, const char *what) {
   for (int i = 0; i < w->n; i++) ck_bytes(what, w->b[i]->p, w->copy[i], w->b[i]->bytes);
 }
 
-static void run_one(const mistake *m, int flavour, void (*prepare)(fix *f),
+bool slip_turn(slips *s, const char *name, rd_status want, const char *names) {
+  if (s->at++ != s->turn) return false;
+  s->name = name;
+  s->want = want;
+  s->names = names;
+  return true;
+}
+
+static bool run_one(void (*table)(fix *f, slips *s), int turn, int flavour, void (*prepare)(fix *f),
                     rd_status (*verb)(fix *f), const char *what) {
   size_t mark = mem_mark();
   fix *f = fix_make(flavour);
   if (prepare) prepare(f);
-  if (m && m->make) m->make(f);
+  slips s = {.turn = turn};
+  if (table) table(f, &s);
   watch w = {.n = 0};
   watch_add(&w, f->c->out.b);
   watch_add(&w, f->pl->t.b);
@@ -132,11 +142,11 @@ static void run_one(const mistake *m, int flavour, void (*prepare)(fix *f),
     kept[i] = r[i]->r;
   }
   char name[160];
-  snprintf(name, sizeof name, "%s: %s", what, m ? m->name : "the valid call");
+  snprintf(name, sizeof name, "%s: %s", what, s.name ? s.name : "the valid call");
   pt_note("%s", name);
   rd_status st = verb(f);
-  if (m) {
-    refused(name, f->a_cx, st, m->want, m->names);
+  if (s.name) {
+    refused(name, f->a_cx, st, s.want, s.names);
     watch_check(&w, name);
     for (int i = 0; i < 2; i++)
       if (memcmp(&kept[i].made, &r[i]->r.made, sizeof kept[i].made))
@@ -146,43 +156,13 @@ static void run_one(const mistake *m, int flavour, void (*prepare)(fix *f),
   }
   rd_plan_destroy(f->plan);
   mem_release(mark);
+  return s.name != NULL;
 }
 
-void misuse(const mistake *m, size_t n, int flavour, void (*prepare)(fix *f),
+void misuse(void (*table)(fix *f, slips *s), int flavour, void (*prepare)(fix *f),
             rd_status (*verb)(fix *f), const char *what) {
-  run_one(NULL, flavour, prepare, verb, what);
-  for (size_t i = 0; i < n; i++) run_one(&m[i], flavour, prepare, verb, what);
-  run_one(NULL, flavour, prepare, verb, what);
-}
-
-/* ---- operators -------------------------------------------------------------------------------- */
-
-void *op_fix_make(size_t bytes) {
-  op_fix *f = mem_heap(bytes);
-  f->cx = cx_get(0, 2, EX_POOL);
-  return f;
-}
-
-void op_no_ctx(void *fixture) { ((op_fix *)fixture)->cx = NULL; }
-void op_no_params(void *fixture) { ((op_fix *)fixture)->no_params = true; }
-
-void misuse_op(const char *what, const op_slip *s, size_t n, void *(*make)(void),
-               rd_status (*call_it)(void *fixture)) {
-  for (size_t i = 0; i <= n; i++) {
-    size_t mark = mem_mark();
-    op_fix *f = make();
-    char name[160];
-    snprintf(name, sizeof name, "%s: %s", what, i < n ? s[i].name : "the valid call");
-    if (i < n) s[i].make(f);
-    for (int j = 0; j < f->w.n; j++) memcpy(f->w.copy[j], f->w.b[j]->p, f->w.b[j]->bytes);
-    pt_note("%s", name);
-    rd_status st = call_it(f);
-    if (i < n) {
-      refused(name, f->cx, st, s[i].want, s[i].names);
-      watch_check(&f->w, name);
-    } else {
-      ck_status(name, f->cx, st, RD_OK);
-    }
-    mem_release(mark);
-  }
+  int turn = 0;
+  run_one(NULL, 0, flavour, prepare, verb, what);
+  while (run_one(table, turn, flavour, prepare, verb, what)) turn++;
+  if (turn == 0) pt_fail("%s: an empty table", what);
 }

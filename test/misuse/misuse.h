@@ -32,20 +32,30 @@ typedef struct fix {
 
 enum { FB = 3, FT = 5, FC = 7, FSLOTS = 8, FSNAP = 20 };
 
-typedef struct mistake {
-  const char *name;
-  void (*make)(fix *f);
+/* A table is a function that names every slip once and makes the one whose turn it is:
+ *   SLIP("q absent", RD_E_NULL, "q", ABSENT(f->act.q));
+ * with the status, the words one of which the message must have (NULL: any), and the slip. */
+typedef struct slips {
+  int turn, at;
+  const char *name; /* of the slip made; NULL: the turns are over */
   rd_status want;
-  const char
-      *names; /* words of the message, separated by '|': one of them must be there; NULL: any */
-} mistake;
+  const char *names;
+} slips;
+bool slip_turn(slips *s, const char *name, rd_status want, const char *names);
+#define SLIP(name, want, names, ...)                                                               \
+  do {                                                                                             \
+    if (slip_turn(s, name, want, names)) {                                                         \
+      __VA_ARGS__;                                                                                 \
+    }                                                                                              \
+  } while (0)
 
 enum { F_LOG = 0, F_RAW = 1, F_NONE = 2, F_PACKED = 4, F_LENGTHS = 8 };
 fix *fix_make(int flavour);
 void fix_plan(fix *f); /* (again) from f->p */
 
-/* Runs every mistake on a fresh fixture, after `prepare` (may be NULL); `verb` makes the call. */
-void misuse(const mistake *m, size_t n, int flavour, void (*prepare)(fix *f),
+/* Makes every slip of the table on a fresh fixture, after `prepare` (may be NULL), and the valid call
+ * before and after them; `verb` makes the call. */
+void misuse(void (*table)(fix *f, slips *s), int flavour, void (*prepare)(fix *f),
             rd_status (*verb)(fix *f), const char *what);
 /* The word stands in the text, not inside a longer word. */
 bool names_word(const char *text, const char *word);
@@ -61,32 +71,7 @@ void watch_add(watch *w, const blk *b);
 void watch_check(const watch *w, const char *what);
 void refused(const char *what, rd_context *cx, rd_status got, rd_status want, const char *names);
 
-/* The tables of the operators. A fixture of theirs begins with this; op_fix_make makes it. */
-typedef struct op_fix {
-  rd_context *cx; /* what the call is given */
-  bool no_params;
-  watch w;
-} op_fix;
-void *op_fix_make(size_t bytes);
-
-typedef struct op_slip { /* as mistake */
-  const char *name;
-  void (*make)(void *fixture);
-  rd_status want;
-  const char *names;
-} op_slip;
-void op_no_ctx(void *fixture);
-void op_no_params(void *fixture);
-/* The function of a slip on `v`. */
-#define OP_SLIP(type, fn, ...)                                                                     \
-  static void fn(void *fixture) {                                                                  \
-    type *v = fixture;                                                                             \
-    __VA_ARGS__;                                                                                   \
-  }
-#define ABSENT(t) memset(&(t), 0, sizeof(rd_tensor))
-
-/* Runs every slip, and at last the valid call, on a fixture that `make` makes. */
-void misuse_op(const char *what, const op_slip *s, size_t n, void *(*make)(void),
-               rd_status (*call_it)(void *fixture));
+#define UNTYPED(t) ((t).dtype = RD_ABSENT) /* a forgotten type is not an absent tensor */
+#define ABSENT(t)  memset(&(t), 0, sizeof(rd_tensor))
 
 #endif

@@ -36,7 +36,7 @@ static void allocate(void) {
     for (int dt = RD_F32; dt <= RD_BF16; dt++) {
       made m = alloc(5, 3, 7, 9, (rd_state_layout)l, (rd_dtype)dt);
       int64_t a = l == RD_STATE_VK ? 7 : 9, b = 16 - a;
-      CK(m.t.dtype == (rd_dtype)dt && m.t.rank == 4 && m.t.shape[0] == 5 && m.t.shape[1] == 3 &&
+      CK(m.t.dtype == dt && m.t.rank == 4 && m.t.shape[0] == 5 && m.t.shape[1] == 3 &&
              m.t.shape[2] == a && m.t.shape[3] == b,
          "shape of the pool");
       CK((uintptr_t)m.t.data % 64 == 0 && Z(m.t.stride[0]) * rd_dtype_size((rd_dtype)dt) % 64 == 0,
@@ -55,6 +55,9 @@ static void allocate(void) {
   CK((uintptr_t)big.t.data % (2u << 20) == 0, "a large pool is not aligned to 2 MiB");
   slot_floats(&big.t, 599, got);
   ck_bits("the last slot", got, want, 4 * 64 * 64);
+  big.t.dtype = RD_ABSENT; /* memory whose type is forgotten is not freed and not lost */
+  refused("free without a type", cx, rd_pool_free(cx, &big.t), RD_E_DTYPE, "pool");
+  big.t.dtype = RD_F32;
   CK_OK(cx, rd_pool_free(cx, &big.t));
   CK(big.t.dtype == RD_ABSENT && !big.t.data, "a freed pool is not absent");
   CK_OK(cx, rd_pool_free(cx, &big.t));
@@ -206,7 +209,7 @@ static void save_and_load(void) {
   for (size_t i = 0; i < n; i++) { /* every single byte is covered: header, checksum or state */
     unsigned char *x = mem_heap(n);
     memcpy(x, b->p, n);
-    x[i] ^= 1u << (i % 8);
+    x[i] = (unsigned char)(x[i] ^ (1u << (i % 8)));
     CK(rd_pool_load(cx, &m.t, RD_STATE_VK, 0, x, n) == RD_E_BUFFER,
        "a flipped bit in byte %zu is not seen", i);
   }

@@ -55,6 +55,15 @@ static inline double plain_bf16(uint16_t h) { return plain_decode(h, 7, 127); }
 static inline uint16_t plain_to_f16(double x) { return plain_encode(x, 10, 15); }
 static inline uint16_t plain_to_bf16(double x) { return plain_encode(x, 7, 127); }
 
+/* Infinity becomes the largest number, NaN becomes +0. */
+static inline void plain_saturate(uint8_t *f16) {
+  uint16_t h;
+  memcpy(&h, f16, 2);
+  double x = plain_f16(h);
+  h = isnan(x) ? 0 : plain_to_f16(fmax(-65504, fmin(x, 65504)));
+  memcpy(f16, &h, 2);
+}
+
 static inline double plain_get(const uint8_t *p, rd_npu_type t) {
   uint16_t h;
   float f;

@@ -1,8 +1,8 @@
 /* The model's own arithmetic against libm: conversions of every 16-bit value, fused additions, exp.
  * usage: test-npu-arithmetic [seed [step]]; step 1 visits every float argument that matters to exp.
  */
-#include "float16.h"
-#include "model.h"
+#include "npu/machine/float16.h"
+#include "npu/machine/vector.h"
 #include "plain.h"
 
 #include <setjmp.h>

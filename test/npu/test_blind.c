@@ -1,6 +1,6 @@
 /* The mutation engine's teeth: with a checker that has been blinded to races, mutants must come out
  * undetected, because their values change under some schedule. */
-#include "model.h"
+#include "npu/check/checker.h"
 #include "plain.h"
 
 #include <setjmp.h>

@@ -46,6 +46,9 @@ static void kernel(rd_npu_core *c, const void *args) {
   vmuls(F32, UB(256), UB(0), 2.0f, 1, 1, 1, 8, 8);
   set_flag(PIPE_V, PIPE_MTE3, 0);
   wait_flag(PIPE_V, PIPE_MTE3, 0);
+  set_flag(PIPE_V, PIPE_S, 0);
+  wait_flag(PIPE_V, PIPE_S, 0);
+  get_value(UB(256), 4); /* recordings without values allocate what executes it */
   copy_ubuf_to_gm(GM(1) + at, UB(256), 1, 8, 0, 0);
   pipe_barrier(PIPE_ALL);
 }
@@ -85,6 +88,8 @@ static void runs(void **state) {
   try_runs(&o, RD_NPU_OK);
   o = (rd_npu_options){.size = sizeof o, .without = "MTE2_V", .witnesses = true};
   try_runs(&o, RD_NPU_FINDING);
+  o.with = "MTE2_V", o.witnesses = false;
+  try_runs(&o, RD_NPU_OK);
 }
 
 static bool discard(void *user, const char *bytes, size_t count) {

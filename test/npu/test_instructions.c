@@ -27,6 +27,8 @@ typedef struct setup {
   uint32_t extra[2];
 } setup;
 
+static uint32_t ub_bytes(rd_npu_arch a) { return a == RD_NPU_910B ? 196608 : CHECK_MEMORY; }
+
 #define IS(n) (strcmp(t->r.name, n) == 0)
 static void issue_vec3(rd_npu_core *c, const setup *t) {
 #define CALL(op)                                                                                   \
@@ -54,9 +56,12 @@ static void issue_vec2(rd_npu_core *c, const setup *t) {
 #undef CALL
 #define CALL(op)                                                                                   \
   if (IS(#op)) op(UB(t->dst), UB(t->src0), AT);
-      CALL(vconv_f162f32) CALL(vconv_f322f16) CALL(vconv_bf162f32) CALL(vconv_f322bf16)
+  CALL(vconv_f162f32)
+  CALL(vconv_f322f16)
+  CALL(vconv_bf162f32)
+  CALL(vconv_f322bf16)
 #undef CALL
-          if (IS("vector_dup")) vector_dup(t->r.to, UB(t->dst), x, t->repeat, t->blk[0], t->rep[0]);
+  if (IS("vector_dup")) vector_dup(t->r.to, UB(t->dst), x, t->repeat, t->blk[0], t->rep[0]);
 }
 static void issue_other(rd_npu_core *c, const setup *t) {
   if (IS("vcadd"))
@@ -75,7 +80,7 @@ static void issue_other(rd_npu_core *c, const setup *t) {
 
 static void kernel(rd_npu_core *c, const void *args) {
   const setup *t = args;
-  copy_gm_to_ubuf(UB(0), GM(0), 1, CHECK_MEMORY / 32, 0, 0);
+  copy_gm_to_ubuf(UB(0), GM(0), 1, ub_bytes(t->r.arch) / 32, 0, 0);
   set_flag(PIPE_MTE2, PIPE_V, 0);
   wait_flag(PIPE_MTE2, PIPE_V, 0);
   set_vector_mask(t->hi, t->lo);
@@ -87,7 +92,7 @@ static void kernel(rd_npu_core *c, const void *args) {
     issue_other(c, t);
   set_flag(PIPE_V, PIPE_MTE3, 0);
   wait_flag(PIPE_V, PIPE_MTE3, 0);
-  copy_ubuf_to_gm(GM(1), UB(0), 1, CHECK_MEMORY / 32, 0, 0);
+  copy_ubuf_to_gm(GM(1), UB(0), 1, ub_bytes(t->r.arch) / 32, 0, 0);
   pipe_barrier(PIPE_ALL);
 }
 
@@ -102,6 +107,12 @@ static uint32_t lane_byte(uint32_t base, uint32_t r, uint32_t l, uint32_t rep, u
 
 static bool active(const setup *t, uint32_t l) {
   return (l < 64 ? t->lo >> l : t->hi >> (l - 64)) & 1;
+}
+
+/* A result of the architecture: the 310P has neither infinity nor NaN in f16. */
+static void put(const setup *t, uint8_t *p, double x) {
+  plain_put(p, t->r.to, x);
+  if (t->r.to == RD_NPU_F16 && t->r.arch == RD_NPU_310P && t->r.shape != DUP) plain_saturate(p);
 }
 
 static double nan_max(double a, double b) { return isnan(a) ? a : isnan(b) ? b : a > b ? a : b; }
@@ -161,17 +172,19 @@ static void plain_lanes(const setup *t, const uint8_t *in, uint8_t *out) {
         continue;
       }
       bool src = t->r.shape != DUP, two = t->r.shape == VEC3;
-      plain_put(out + d, t->r.to,
-                float_op(t, src ? plain_get(in + a, t->r.from) : 0,
-                         two ? plain_get(in + b, t->r.from) : 0, plain_get(in + d, t->r.to)));
+      put(t, out + d,
+          float_op(t, src ? plain_get(in + a, t->r.from) : 0,
+                   two ? plain_get(in + b, t->r.from) : 0, plain_get(in + d, t->r.to)));
     }
 }
 
-static double tree(const double *x, uint32_t n, rd_npu_type t) {
+static double tree(const setup *t, const double *x, uint32_t n) {
   if (n == 1) return x[0];
   /* adjacent pairs at every level = halves of a power of two, recursively */
-  double s = tree(x, n / 2, t) + tree(x + n / 2, n / 2, t);
-  return t == RD_NPU_F16 ? plain_f16(plain_to_f16(s)) : (double)(float)s;
+  double s = tree(t, x, n / 2) + tree(t, x + n / 2, n / 2);
+  uint8_t rounded[4];
+  put(t, rounded, s);
+  return plain_get(rounded, t->r.to);
 }
 
 static void plain_reduce(const setup *t, const uint8_t *in, uint8_t *out) {
@@ -183,8 +196,8 @@ static void plain_reduce(const setup *t, const uint8_t *in, uint8_t *out) {
                  ? plain_get(in + lane_byte(t->src0, r, l, t->rep[1], t->blk[1], size), t->r.to)
                  : 0;
     for (uint32_t g = 0; g < groups; g++)
-      plain_put(out + t->dst + r * t->rep[0] * groups * size + g * size, t->r.to,
-                tree(x + g * (lanes / groups), lanes / groups, t->r.to));
+      put(t, out + t->dst + r * t->rep[0] * groups * size + g * size,
+          tree(t, x + g * (lanes / groups), lanes / groups));
   }
 }
 
@@ -249,6 +262,8 @@ static void random_setup(setup *t, const row *r, uint64_t *s, uint8_t *image) {
   if (same && rng_below(s, 4) == 0) t->src1 = t->dst, t->blk[2] = t->blk[0], t->rep[2] = t->rep[0];
   t->lo = rng_below(s, 2) ? ~0ull : rng_next(s) | 1;
   t->hi = rng_below(s, 2) ? ~0ull : rng_next(s);
+  bool all = !~t->lo && !~t->hi; /* the full register serves every type */
+  if ((to == 4 || from == 4) && !all) t->hi = 0;
   t->scalar = (float)((double)(int64_t)rng_next(s) * 0x1p-61);
   t->integer = (int32_t)rng_next(s);
   for (uint32_t i = 0; i < CHECK_MEMORY; i += from) plain_random(s, image + i, r->from);
@@ -267,7 +282,7 @@ static void random_setup(setup *t, const row *r, uint64_t *s, uint8_t *image) {
 
 static bool compare(const setup *t, const uint8_t *got, const uint8_t *expected) {
   uint32_t size = plain_size(t->r.to);
-  for (uint32_t i = 0; i < CHECK_MEMORY; i += size)
+  for (uint32_t i = 0; i < ub_bytes(t->r.arch); i += size)
     if (!plain_same(got + i, expected + i, t->r.to)) {
       print_error("%s (type %d): byte %u: got %.9g, expected %.9g; dst %u src %u %u repeat %u blk "
                   "%u %u %u rep %u %u %u mask %llx %llx\n",
@@ -282,7 +297,9 @@ static bool compare(const setup *t, const uint8_t *got, const uint8_t *expected)
 
 static const row rows[] = {
 #define FLOATS(n, s)                                                                               \
-  {n, s, RD_NPU_F16, RD_NPU_F16, RD_NPU_310P}, { n, s, RD_NPU_F32, RD_NPU_F32, RD_NPU_310P }
+  {n, s, RD_NPU_F16, RD_NPU_F16, RD_NPU_310P}, {n, s, RD_NPU_F16, RD_NPU_F16, RD_NPU_950}, {       \
+    n, s, RD_NPU_F32, RD_NPU_F32, RD_NPU_310P                                                      \
+  }
 #define ARITH(n, s)                                                                                \
   FLOATS(n, s), { n, s, RD_NPU_S32, RD_NPU_S32, RD_NPU_310P }
     ARITH("vadd", VEC3),
@@ -304,6 +321,7 @@ static const row rows[] = {
     {"vector_dup", DUP, RD_NPU_BF16, RD_NPU_BF16, RD_NPU_950},
     {"vconv_f162f32", CONV, RD_NPU_F32, RD_NPU_F16, RD_NPU_310P},
     {"vconv_f322f16", CONV, RD_NPU_F16, RD_NPU_F32, RD_NPU_310P},
+    {"vconv_f322f16", CONV, RD_NPU_F16, RD_NPU_F32, RD_NPU_910B},
     {"vconv_bf162f32", CONV, RD_NPU_F32, RD_NPU_BF16, RD_NPU_950},
     {"vconv_f322bf16", CONV, RD_NPU_BF16, RD_NPU_F32, RD_NPU_950},
     FLOATS("vcadd", RED),
@@ -315,6 +333,9 @@ static const row rows[] = {
     {"v4dtrans", TRANS, RD_NPU_F32, RD_NPU_F32, RD_NPU_310P},
     {"vgather", GATHER, RD_NPU_F16, RD_NPU_F16, RD_NPU_310P},
     {"vgather", GATHER, RD_NPU_F32, RD_NPU_F32, RD_NPU_310P},
+    {"vtranspose", TRANS, RD_NPU_F16, RD_NPU_F16, RD_NPU_910B},
+    {"v4dtrans", TRANS, RD_NPU_F32, RD_NPU_F32, RD_NPU_910B},
+    {"vgather", GATHER, RD_NPU_F16, RD_NPU_F16, RD_NPU_910B},
     {"copy_ubuf_to_ubuf", TRANS, RD_NPU_F16, RD_NPU_F16, RD_NPU_310P},
 };
 

@@ -15,6 +15,7 @@ typedef struct product {
   bool a_transposed, b_transposed; /* GM holds A^T, B^T */
   rd_npu_type ab, c, out;
   bool twice; /* a second product accumulates */
+  int scale;  /* of the inputs, a power of two: 9 overflows f16 */
 } product;
 
 /* Row-major [rows, ld] of 16-bit elements to NZ in L1, one burst copy per block of 16 columns. */
@@ -82,13 +83,18 @@ static double input(const uint8_t *x, uint32_t row, uint32_t column, uint32_t ro
   return plain_get(x + 2 * (t ? column * rows + row : row * columns + column), type);
 }
 
+static void put(const product *p, uint8_t *to, rd_npu_type type, double x) {
+  plain_put(to, type, x);
+  if (type == F16 && p->arch == RD_NPU_310P) plain_saturate(to);
+}
+
 static void one(const product *p, uint64_t s) {
   uint32_t m = p->m, k = p->k, n = p->n, size = p->out == F32 ? 4 : 2;
   uint8_t *a = malloc(2 * m * k), *b = malloc(2 * k * n), *out = malloc(4 * m * n);
   for (uint32_t i = 0; i < m * k; i++)
-    plain_put(a + 2 * i, p->ab, (double)(int64_t)rng_next(&s) * 0x1p-63);
+    plain_put(a + 2 * i, p->ab, ldexp((double)(int64_t)rng_next(&s), p->scale - 63));
   for (uint32_t i = 0; i < k * n; i++)
-    plain_put(b + 2 * i, p->ab, (double)(int64_t)rng_next(&s) * 0x1p-63);
+    plain_put(b + 2 * i, p->ab, ldexp((double)(int64_t)rng_next(&s), p->scale - 63));
   memset(out, 0x3C, 4 * m * n);
   rd_npu_tensor gm[3] = {{"a", a, 2 * m * k, 2, RD_NPU_IN},
                          {"b", b, 2 * k * n, 2, RD_NPU_IN},
@@ -107,14 +113,14 @@ static void one(const product *p, uint64_t s) {
   for (uint32_t i = 0; i < m; i++)
     for (uint32_t j = 0; j < n; j++) {
       float acc = 0;
+      uint8_t want[4];
       for (int pass = 0; pass < (p->twice ? 2 : 1); pass++) {
         for (uint32_t q = 0; q < k; q++)
           acc += (float)(input(a, i, q, m, k, p->a_transposed, p->ab) *
                          input(b, q, j, k, n, p->b_transposed, p->ab));
-        if (p->c == F16) acc = (float)plain_f16(plain_to_f16((double)acc));
+        if (p->c == F16) put(p, want, F16, (double)acc), acc = (float)plain_get(want, F16);
       }
-      uint8_t want[4];
-      plain_put(want, p->out, (double)acc);
+      put(p, want, p->out, (double)acc);
       uint32_t nz = (j / 16 * (m / 16) + i / 16) * 256 + i % 16 * 16 + j % 16;
       uint32_t at = p->arch == RD_NPU_910B ? i * n + j : nz;
       bool written = p->arch != RD_NPU_910B || i < m - 3;
@@ -128,6 +134,109 @@ static void one(const product *p, uint64_t s) {
   free(a);
   free(b);
   free(out);
+}
+
+/* m, k and n that do not fill their fractals.  GM holds rows padded to 16 columns with NaN; the rows
+ * that fill a fractal up are never loaded, the columns of the result that do so are never stored. */
+typedef struct padded {
+  rd_npu_arch arch;
+  uint32_t m, k, n, loaded; /* rows of A */
+  uint32_t stored;          /* columns */
+  bool twice;
+} padded;
+
+static uint32_t up(uint32_t n) { return (n + 15) / 16 * 16; }
+
+static void padded_kernel(rd_npu_core *c, const void *args) {
+  const padded *p = args;
+  uint32_t m1 = up(p->m) / 16, k1 = up(p->k) / 16, n1 = up(p->n) / 16;
+  for (uint32_t j = 0; j < k1; j++)
+    copy_gm_to_cbuf(L1(j * m1 * 512), GM(0) + 32 * j, p->loaded, 1, k1 - 1, 0);
+  for (uint32_t j = 0; j < n1; j++)
+    copy_gm_to_cbuf(L1(65536 + j * k1 * 512), GM(1) + 32 * j, p->k, 1, n1 - 1, 0);
+  set_flag(PIPE_MTE2, PIPE_MTE1, 0);
+  wait_flag(PIPE_MTE2, PIPE_MTE1, 0);
+  for (uint32_t q = 0; q < k1 && p->arch == RD_NPU_950; q++)
+    load_cbuf_to_ca(L0A(q * m1 * 512), L1(0), q * m1, m1, 1, 0, false);
+  for (uint32_t r = 0; r < m1 && p->arch != RD_NPU_950; r++)
+    load_cbuf_to_ca(L0A(r * k1 * 512), L1(0), r, k1, m1, 0, false);
+  for (uint32_t q = 0; q < k1; q++)
+    load_cbuf_to_cb(L0B(q * n1 * 512), L1(65536), q, n1, k1, 0, true);
+  set_flag(PIPE_MTE1, PIPE_M, 0);
+  wait_flag(PIPE_MTE1, PIPE_M, 0);
+  mad(F32, F16, L0C(0), L0A(0), L0B(0), p->m, p->k, p->n, true);
+  pipe_barrier(PIPE_M);
+  if (p->twice) mad(F32, F16, L0C(0), L0A(0), L0B(0), p->m, p->k, p->n, false);
+  rd_npu_pipe reader = p->arch == RD_NPU_310P ? PIPE_V : PIPE_FIX;
+  set_flag(PIPE_M, reader, 0);
+  wait_flag(PIPE_M, reader, 0);
+  if (p->arch == RD_NPU_910B) {
+    copy_matrix_cc_to_gm(F32, GM(2), L0C(0), 16 * m1, p->stored, p->m, p->n);
+  } else {
+    copy_matrix_cc_to_ubuf(F32, F32, UB(0), L0C(0), 1, m1 * n1, 0, 0);
+    set_flag(reader, PIPE_MTE3, 0);
+    wait_flag(reader, PIPE_MTE3, 0);
+    for (uint32_t i = 0; i < p->m; i++)
+      for (uint32_t j = 0; j < p->stored; j += 8)
+        copy_ubuf_to_gm(GM(2) + 4 * (i * p->n + j), UB((j / 16 * m1 * 16 + i) * 64 + j % 16 * 4), 1,
+                        1, 0, 0);
+  }
+  pipe_barrier(PIPE_ALL);
+}
+
+static rd_npu_report *run_padded(const padded *p, uint16_t *a, uint16_t *b, float *out) {
+  rd_npu_tensor gm[3] = {{"a", a, 2ull * p->m * up(p->k), 2, RD_NPU_IN},
+                         {"b", b, 2ull * p->k * up(p->n), 2, RD_NPU_IN},
+                         {"out", out, 4ull * (p->m * p->n + 8), 4, RD_NPU_OUT}};
+  rd_npu_launch l = {sizeof l, p->arch, p->arch == RD_NPU_310P ? RD_NPU_COUPLED : RD_NPU_CUBE,
+                     0,        1,       padded_kernel,
+                     p,        gm,      3};
+  rd_npu_report *r;
+  rd_npu_run(&l, NULL, &r);
+  return r;
+}
+
+static void fill_padded(uint16_t *x, uint32_t rows, uint32_t columns, uint64_t *s) {
+  for (uint32_t i = 0; i < rows * up(columns); i++)
+    x[i] =
+        i % up(columns) < columns ? plain_to_f16(ldexp((double)(int64_t)rng_next(s), -63)) : 0x7E00;
+}
+
+static void padded_products(void **state) {
+  (void)state;
+  static const uint32_t shapes[][3] = {{20, 40, 24}, {2, 1, 8}, {33, 17, 8}, {16, 31, 40}};
+  static uint16_t a[64 * 64], b[64 * 64];
+  static float out[64 * 64];
+  uint64_t s = seed;
+  for (int n = 0; n < 24; n++) {
+    const uint32_t *shape = shapes[n % 4];
+    padded p = {(rd_npu_arch)(n / 4 % 3), shape[0], shape[1], shape[2], shape[0], shape[2], n > 11};
+    fill_padded(a, p.m, p.k, &s);
+    fill_padded(b, p.k, p.n, &s);
+    rd_npu_report *r = run_padded(&p, a, b, out);
+    if (rd_npu_report_count(r)) print_error("%s\n", rd_npu_report_get(r, 0)->message);
+    assert_int_equal(rd_npu_report_count(r), 0);
+    rd_npu_report_free(r);
+    for (uint32_t i = 0; i < p.m; i++)
+      for (uint32_t j = 0; j < p.n; j++) {
+        float acc = 0;
+        for (uint32_t q = 0; q < p.k * (p.twice ? 2 : 1); q++)
+          acc += (float)(plain_f16(a[i * up(p.k) + q % p.k]) * plain_f16(b[q % p.k * up(p.n) + j]));
+        assert_true(out[i * p.n + j] == acc);
+      }
+    if (shape[0] % 16 != 4) continue;
+    padded few = p,
+           wide = p; /* a row that was not loaded; columns that the product does not have */
+    few.loaded--, wide.stored += 8;
+    for (int bad = 0; bad < 2; bad++) {
+      r = run_padded(bad ? &wide : &few, a, b, out);
+      bool found = false;
+      for (size_t f = 0; f < rd_npu_report_count(r); f++)
+        found |= rd_npu_report_get(r, f)->kind == RD_NPU_UNINITIALISED;
+      assert_true(found);
+      rd_npu_report_free(r);
+    }
+  }
 }
 
 static void products(void **state) {
@@ -153,7 +262,8 @@ static void products(void **state) {
                      types[t][1],
                      types[t][2],
                      types[t][3],
-                     flip >> 2 & 1};
+                     flip >> 2 & 1,
+                     flip == 5 ? 9 : 0};
         one(&p, rng_next(&s));
       }
 }
@@ -234,7 +344,7 @@ static void unaligned_copies(void **state) {
 int main(int argc, char **argv) {
   if (argc > 1) seed = strtoull(argv[1], NULL, 0);
   print_message("seed %llu\n", (unsigned long long)seed);
-  const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(chain),
-                                     cmocka_unit_test(unaligned_copies)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(padded_products),
+                                     cmocka_unit_test(chain), cmocka_unit_test(unaligned_copies)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

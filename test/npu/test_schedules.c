@@ -122,6 +122,8 @@ static void explored(void **state) {
       .size = sizeof o, .schedule = RD_NPU_EXHAUSTIVE, .without = "MTE2_V", .mode = RD_NPU_VALUES};
   assert_int_equal(rd_npu_run(&b.l, &o, &r), RD_NPU_FINDING);
   assert_int_equal(rd_npu_report_get(r, 0)->kind, RD_NPU_SCHEDULE_VALUE);
+  assert_string_equal(rd_npu_report_get(r, 0)->first.instruction, "copy_ubuf_to_gm");
+  assert_non_null(strstr(rd_npu_report_get(r, 0)->first.site, "test_schedules.c:"));
   rd_npu_report_free(r);
 }
 
@@ -151,11 +153,48 @@ static void dropped_channels(void **state) {
     rd_npu_report_free(r);
     expect_values(&b); /* eager is program order: the values are right all the same */
     o.witnesses = false;
+    o.with = drops[d].channel; /* put back by the model: clean, and right in every order */
+    for (int kind = RD_NPU_EAGER; kind <= RD_NPU_RANDOM; kind++) {
+      o.schedule = (rd_npu_schedule)kind;
+      memset(b.out, 0, sizeof b.out);
+      assert_int_equal(rd_npu_run(&b.l, &o, &r), RD_NPU_OK);
+      assert_non_null(strstr(rd_npu_report_summary(r), "events added at"));
+      rd_npu_report_free(r);
+      expect_values(&b);
+    }
+    o.with = NULL;
     o.schedule = RD_NPU_LAZY;
     memset(b.out, 0, sizeof b.out);
     assert_int_equal(rd_npu_run(&b.l, &o, &r), RD_NPU_FINDING);
     rd_npu_report_free(r);
   }
+}
+
+static void behind_a_barrier(rd_npu_core *c, const void *args) {
+  (void)args;
+  copy_gm_to_ubuf(UB(0), GM(0), 1, TILE / 32, 0, 0);
+  set_flag(PIPE_MTE2, PIPE_V, 0);
+  wait_flag(PIPE_MTE2, PIPE_V, 0);
+  vadd(F32, UB(1024), UB(0), UB(0), 1, 1, 1, 1, 8, 8, 8);
+  pipe_barrier(PIPE_ALL);
+  set_flag(PIPE_V, PIPE_MTE3, 0);
+  wait_flag(PIPE_V, PIPE_MTE3, 0);
+  copy_ubuf_to_gm(GM(1), UB(1024), 1, TILE / 32, 0, 0);
+  pipe_barrier(PIPE_ALL);
+}
+
+/* What implies such an event is no chain of events. */
+static void implied_by_a_barrier(void **state) {
+  (void)state;
+  static bench b;
+  prepare(&b, 1, 1, false);
+  b.l.kernel = behind_a_barrier;
+  rd_npu_mutation *m;
+  assert_int_equal(rd_npu_mutate(&b.l, 1, NULL, &m), RD_NPU_OK);
+  char *t = rd_npu_mutation_text(m);
+  if (!strstr(t, "implied by a barrier")) fail_msg("%s", t);
+  free(t);
+  rd_npu_mutation_free(m);
 }
 
 static void mutation(void **state) {
@@ -171,13 +210,19 @@ static void mutation(void **state) {
     uint64_t needed, extra, undetected;
     rd_npu_mutation_totals(m, &needed, &extra, &undetected);
     char *t = rd_npu_mutation_text(m);
-    uint64_t edges = 0, spare = 0;
+    uint64_t edges = 0, spare = 0, implied = 0;
     for (size_t i = 0; i < rd_npu_mutation_count(m); i++) {
       const rd_npu_mutant *x = rd_npu_mutation_get(m, i);
       if (strcmp(x->what, "drop edge") != 0) continue;
       edges++;
       spare += !x->needed;
+      if (x->needed) continue;
+      implied += strstr(x->reason, "redundant on these paths: implied by V_MTE3") != NULL;
+      if (!strstr(x->reason, ": implied by "))
+        assert_non_null(strstr(x->reason, ": no conflicting accesses need it"));
     }
+    if (implied != (unsigned)redundant) print_error("%s", t);
+    assert_int_equal(implied, redundant);
     if (undetected || edges != 4u + (unsigned)redundant || spare != 2u * (unsigned)redundant)
       print_error("%s", t);
     assert_int_equal(status, RD_NPU_OK);
@@ -233,6 +278,33 @@ static void implied_edges(void **state) {
   assert_int_equal(rd_npu_run(&b.l, &o, &r), RD_NPU_FINDING);
   assert_int_equal(rd_npu_report_dropped_count(r), 2);
   for (size_t i = 0; i < 2; i++) assert_int_equal(rd_npu_report_dropped_get(r, i)->implied, 0);
+  char *t = rd_npu_report_text(r); /* either is redundant alone, so the text says what was asked */
+  assert_non_null(strstr(t, "asked: with all of these left out"));
+  free(t);
+  rd_npu_report_free(r);
+}
+
+/* A set between two loads fires after the first and holds the second up no more than its absence would. */
+static void set_between(rd_npu_core *c, const void *args) {
+  (void)args;
+  copy_gm_to_ubuf(UB(0), GM(0), 1, 8, 0, 0);
+  set_flag(PIPE_MTE2, PIPE_V, 0);
+  copy_gm_to_ubuf(UB(0), GM(0) + TILE, 1, 8, 0, 0);
+  wait_flag(PIPE_MTE2, PIPE_V, 0);
+  pipe_barrier(PIPE_ALL);
+  copy_ubuf_to_gm(GM(1), UB(0), 1, 8, 0, 0);
+  pipe_barrier(PIPE_ALL);
+}
+
+static void sets_hold_nothing_up(void **state) {
+  (void)state;
+  static bench b;
+  prepare(&b, 2, 1, false);
+  b.l.kernel = set_between;
+  rd_npu_options o = {.size = sizeof o, .schedule = RD_NPU_EXHAUSTIVE, .mode = RD_NPU_VALUES};
+  rd_npu_report *r;
+  assert_int_equal(rd_npu_run(&b.l, &o, &r), RD_NPU_FINDING);
+  assert_int_equal(rd_npu_report_get(r, 0)->kind, RD_NPU_SCHEDULE_VALUE);
   rd_npu_report_free(r);
 }
 
@@ -269,6 +341,9 @@ static void timeline(void **state) {
   assert_non_null(strstr(json.text, "\"name\": \"wait MTE3_V 0\", \"cat\": \"wait\""));
   assert_non_null(strstr(json.text, "{\"displayTimeUnit\""));
   assert_non_null(strstr(lines.text, "vadd"));
+  assert_non_null(strstr(lines.text, " | r in[0x0, 0x100) | w UB[0x0, 0x100)\n"));
+  assert_non_null(
+      strstr(lines.text, " | r UB[0x0, 0x100) | r UB[0x0, 0x100) | w UB[0x100, 0x200)\n"));
   size_t count = 0;
   for (const char *p = lines.text; (p = strchr(p, '\n')); p++) count++;
   assert_int_equal(count, 12); /* one line per instruction */
@@ -290,10 +365,14 @@ static void no_mutation(void **state) {
 int main(int argc, char **argv) {
   if (argc > 1) seed = strtoull(argv[1], NULL, 0);
   print_message("seed %llu\n", (unsigned long long)seed);
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(no_mutation), cmocka_unit_test(same_bits),
-      cmocka_unit_test(explored),    cmocka_unit_test(dropped_channels),
-      cmocka_unit_test(mutation),    cmocka_unit_test(implied_edges),
-      cmocka_unit_test(timeline)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(no_mutation),
+                                     cmocka_unit_test(same_bits),
+                                     cmocka_unit_test(explored),
+                                     cmocka_unit_test(sets_hold_nothing_up),
+                                     cmocka_unit_test(dropped_channels),
+                                     cmocka_unit_test(mutation),
+                                     cmocka_unit_test(implied_by_a_barrier),
+                                     cmocka_unit_test(implied_edges),
+                                     cmocka_unit_test(timeline)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@
 /* Every run is checked: no race, no leftover, no uninitialised read. */
 static void check_shapes(const char *const *shapes) {
   for (; *shapes; shapes++) {
-    rd_npu_call *call = ready_call(*shapes, SEED);
+    rdn_call *call = ready_call(*shapes, SEED);
     rd_npu_options o = options(RD_NPU_CHECKED, RD_NPU_EAGER, 0);
     run_clean(call, &o, *shapes);
     judge(call, *shapes);
@@ -71,9 +71,9 @@ static void all_gates(void **state) {
                                     {0, -5},        {-2661, -1e-3}, {-INFINITY, -INFINITY}};
   const char *shape = "B=1,Hk=1,Hv=1,T=100,K=16,V=32";
   for (size_t i = 0; i < sizeof gates / sizeof gates[0]; i++) {
-    rd_npu_call *call = new_call(shape, SEED + i);
-    rd_npu_named *g = rd_npu_call_tensor(call, "g");
-    for (int64_t t = 0; t < rd_npu_named_count(g); t++) rd_npu_named_store(g, t, gates[i][t % 2]);
+    rdn_call *call = new_call(shape, SEED + i);
+    rdn_named *g = rdn_call_tensor(call, "g");
+    for (int64_t t = 0; t < rdn_named_count(g); t++) rdn_named_store(g, t, gates[i][t % 2]);
     assert_int_equal(chunk_kernel()->prepare(call), RD_NPU_OK);
     rd_npu_options o = options(RD_NPU_CHECKED, RD_NPU_EAGER, 0);
     run_clean(call, &o, shape);
@@ -82,8 +82,8 @@ static void all_gates(void **state) {
   }
 }
 
-static void fill_bytes(rd_npu_named *t, int value) {
-  memset(t->data, value, (size_t)rd_npu_named_bytes(t));
+static void fill_bytes(rdn_named *t, int value) {
+  memset(t->data, value, (size_t)rdn_named_bytes(t));
 }
 
 /* Length 0: the state's bytes, NaN payloads included, and +0 rows; beyond a length: +0, whatever
@@ -95,26 +95,25 @@ static void lengths(void **state) {
                                        "B=2,Hk=1,Hv=1,T=80,K=128,V=128,lengths=0:0,state=f32",
                                        NULL};
   for (const char *const *s = shapes; *s; s++) {
-    rd_npu_call *call = new_call(*s, SEED);
-    rd_npu_named *n = rd_npu_call_tensor(call, "actual_seq_lengths");
-    rd_npu_named *s0 = rd_npu_call_tensor(call, "state");
+    rdn_call *call = new_call(*s, SEED);
+    rdn_named *n = rdn_call_tensor(call, "actual_seq_lengths");
+    rdn_named *s0 = rdn_call_tensor(call, "state");
     int64_t B = n->shape[0], Hv = s0->shape[1];
-    size_t head = (size_t)rd_npu_named_bytes(s0) / (size_t)(B * Hv);
+    size_t head = (size_t)rdn_named_bytes(s0) / (size_t)(B * Hv);
     for (int64_t i = 0; i < B * Hv;
          i++) /* 0x7d..: NaNs with payload in f16, large numbers in f32 */
-      if (rd_npu_named_value(n, i / Hv) == 0)
+      if (rdn_named_value(n, i / Hv) == 0)
         for (size_t k = 0; k < head; k++)
           ((unsigned char *)s0->data)[(size_t)i * head + k] = (unsigned char)(125 + k % 3);
     assert_int_equal(chunk_kernel()->prepare(call), RD_NPU_OK);
-    rd_npu_named *out = rd_npu_call_tensor(call, "out"),
-                 *fs = rd_npu_call_tensor(call, "final_state");
+    rdn_named *out = rdn_call_tensor(call, "out"), *fs = rdn_call_tensor(call, "final_state");
     fill_bytes(out, 0xee);
     fill_bytes(fs, 0xee);
     rd_npu_options o = options(RD_NPU_CHECKED, RD_NPU_RANDOM, 7);
     run_clean(call, &o, *s);
     int64_t T = out->shape[2], V = out->shape[3];
     for (int64_t i = 0; i < B * Hv; i++) {
-      int64_t length = (int64_t)rd_npu_named_value(n, i / Hv);
+      int64_t length = (int64_t)rdn_named_value(n, i / Hv);
       const uint16_t *rows = (const uint16_t *)out->data + (i * T + length) * V;
       for (int64_t k = 0; k < (T - length) * V; k++) assert_int_equal(rows[k], 0);
       if (length == 0)
@@ -131,14 +130,13 @@ static void poison_past_the_length(void **state) {
   const char *shape = "B=2,Hk=1,Hv=2,T=150,K=32,V=48,lengths=150:37";
   uint64_t hash[2];
   for (int poison = 0; poison < 2; poison++) {
-    rd_npu_call *call = new_call(shape, SEED);
+    rdn_call *call = new_call(shape, SEED);
     static const char *const names[] = {"query", "key", "value", "beta", "g"};
     for (size_t i = 0; poison && i < sizeof names / sizeof names[0]; i++) {
-      rd_npu_named *t = rd_npu_call_tensor(call, names[i]);
-      int64_t heads = t->shape[0] * t->shape[1], row = rd_npu_named_count(t) / heads / 150;
+      rdn_named *t = rdn_call_tensor(call, names[i]);
+      int64_t heads = t->shape[0] * t->shape[1], row = rdn_named_count(t) / heads / 150;
       for (int64_t h = heads / 2; h < heads; h++)
-        for (int64_t k = 37 * row; k < 150 * row; k++)
-          rd_npu_named_store(t, h * 150 * row + k, NAN);
+        for (int64_t k = 37 * row; k < 150 * row; k++) rdn_named_store(t, h * 150 * row + k, NAN);
     }
     assert_int_equal(chunk_kernel()->prepare(call), RD_NPU_OK);
     rd_npu_options o = options(RD_NPU_CHECKED, RD_NPU_EAGER, 0);
@@ -155,7 +153,7 @@ static void launch_size(void **state) {
   uint64_t first = 0;
   static const uint32_t cores[] = {1, 2, 3, 5, 8, 8};
   for (size_t i = 0; i < 6; i++) {
-    rd_npu_call *call = new_call("B=3,Hk=1,Hv=2,T=70,K=32,V=16,lengths=70:1:0", SEED);
+    rdn_call *call = new_call("B=3,Hk=1,Hv=2,T=70,K=32,V=16,lengths=70:1:0", SEED);
     call->cores = cores[i];
     assert_int_equal(chunk_kernel()->prepare(call), RD_NPU_OK);
     assert_int_equal(call->launch.block_num, cores[i] < 6 ? cores[i] : 6);
@@ -170,7 +168,7 @@ static void launch_size(void **state) {
 
 static void schedules(void **state) {
   (void)state;
-  rd_npu_call *call = ready_call(chunk_kernel()->presets[0].shape, SEED);
+  rdn_call *call = ready_call(chunk_kernel()->presets[0].shape, SEED);
   same_bits(call, "default shape");
   drop_call(call);
 }
@@ -195,7 +193,7 @@ static void add_site(sites *s, const char *text, bool differs) {
 /* Sites of the L0C->UB copies in races of one kind that name one event as missing. */
 static sites copy_sites(const char *without, rd_npu_finding_kind kind) {
   sites found = {0};
-  rd_npu_call *call = ready_call(chunk_kernel()->presets[0].shape, SEED);
+  rdn_call *call = ready_call(chunk_kernel()->presets[0].shape, SEED);
   rd_npu_options o = options(RD_NPU_CHECKED, RD_NPU_EAGER, 0);
   o.without = without;
   o.witnesses = true;
@@ -244,7 +242,7 @@ static void without_v_m(void **state) {
 
 /* ------------------------------------------------------------------ bad input */
 
-static void expect_error(rd_npu_call *call, const char *part) {
+static void expect_error(rdn_call *call, const char *part) {
   assert_int_equal(chunk_kernel()->prepare(call), RD_NPU_BAD_INPUT);
   if (!strstr(call->error, part)) fail_msg("\"%s\" does not mention \"%s\"", call->error, part);
   drop_call(call);
@@ -256,34 +254,34 @@ static void bad_input(void **state) {
   static const char *const names[] = {
       "query", "key", "value", "beta", "state", "actual_seq_lengths", "g"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-    rd_npu_call *call = new_call(shape, SEED); /* a dtype the 310P has not got */
-    rd_npu_call_tensor(call, names[i])->type = RD_NPU_BF16;
+    rdn_call *call = new_call(shape, SEED); /* a dtype the 310P has not got */
+    rdn_call_tensor(call, names[i])->type = RD_NPU_BF16;
     expect_error(call, names[i]);
     call = new_call(shape, SEED);
-    rd_npu_call_tensor(call, names[i])->rank--;
+    rdn_call_tensor(call, names[i])->rank--;
     expect_error(call, names[i]);
     if (strcmp(names[i], "g") == 0) continue;
     call = new_call(shape, SEED);
-    rd_npu_call_tensor(call, names[i])->name[0] = '_';
+    rdn_call_tensor(call, names[i])->name[0] = '_';
     expect_error(call, names[i]);
   }
-  rd_npu_call *call = new_call(shape, SEED);
-  rd_npu_named_store(rd_npu_call_tensor(call, "actual_seq_lengths"), 1, 151);
+  rdn_call *call = new_call(shape, SEED);
+  rdn_named_store(rdn_call_tensor(call, "actual_seq_lengths"), 1, 151);
   expect_error(call, "actual_seq_lengths[1]");
   call = new_call(shape, SEED);
-  rd_npu_named_store(rd_npu_call_tensor(call, "actual_seq_lengths"), 0, -1);
+  rdn_named_store(rdn_call_tensor(call, "actual_seq_lengths"), 0, -1);
   expect_error(call, "actual_seq_lengths[0]");
   call = new_call(shape, SEED);
-  rd_npu_call_tensor(call, "query")->shape[3] = 24;
+  rdn_call_tensor(call, "query")->shape[3] = 24;
   expect_error(call, "K (last dimension of query)");
   call = new_call(shape, SEED);
-  rd_npu_call_tensor(call, "value")->shape[3] = 144;
+  rdn_call_tensor(call, "value")->shape[3] = 144;
   expect_error(call, "V (last dimension of value)");
   call = new_call("Hk=2,Hv=2,B=1,T=8", SEED);
-  rd_npu_call_tensor(call, "value")->shape[1] = 3;
+  rdn_call_tensor(call, "value")->shape[1] = 3;
   expect_error(call, "multiple of the key heads");
   call = new_call(shape, SEED);
-  rd_npu_call_set(call, "scale_value", "1e999");
+  rdn_call_set(call, "scale_value", "1e999");
   expect_error(call, "scale_value");
   call = new_call(shape, SEED);
   call->arch = RD_NPU_950;

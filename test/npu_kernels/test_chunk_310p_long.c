@@ -5,7 +5,7 @@
 
 static void qwen_checked(void **state) {
   (void)state;
-  rd_npu_call *call = ready_call(chunk_kernel()->presets[1].shape, SEED);
+  rdn_call *call = ready_call(chunk_kernel()->presets[1].shape, SEED);
   rd_npu_options o = options(RD_NPU_CHECKED, RD_NPU_EAGER, 0);
   double start = seconds();
   run_clean(call, &o, "qwen3.5");
@@ -16,7 +16,7 @@ static void qwen_checked(void **state) {
 
 static void qwen_schedules(void **state) {
   (void)state;
-  rd_npu_call *call = ready_call(chunk_kernel()->presets[1].shape, SEED);
+  rdn_call *call = ready_call(chunk_kernel()->presets[1].shape, SEED);
   double start = seconds();
   same_bits(call, "qwen3.5");
   print_message("  unchecked launch: %.1f s on average\n", (seconds() - start) / 32);
@@ -35,7 +35,7 @@ static void qwen_correlated(void **state) {
       "B=1,Hk=1,Hv=2,T=512,K=128,V=128,gate=hard,cosine=0.99,beta=0.83",
   };
   for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-    rd_npu_call *call = ready_call(shapes[i], SEED);
+    rdn_call *call = ready_call(shapes[i], SEED);
     rd_npu_options o = options(RD_NPU_VALUES, RD_NPU_EAGER, 0);
     run_clean(call, &o, shapes[i]);
     judge(call, shapes[i]);

@@ -6,7 +6,7 @@
 
 static void mutation(void **state) {
   (void)state;
-  rd_npu_call *calls[16];
+  rdn_call *calls[16];
   rd_npu_launch launches[16];
   uint32_t n = 0;
   for (const char *const *s = chunk_kernel()->mutation_shapes; *s; s++, n++) {

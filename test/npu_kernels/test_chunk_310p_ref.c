@@ -8,14 +8,14 @@
 
 #define SEED 31u
 
-static rd_tensor view(const rd_npu_call *call, const char *name) {
-  const rd_npu_named *t = rd_npu_call_input(call, name);
+static rd_tensor view(const rdn_call *call, const char *name) {
+  const rdn_named *t = rdn_call_input(call, name);
   if (!t) return (rd_tensor){0};
   rd_dtype type = t->type == RD_NPU_F16 ? RD_F16 : t->type == RD_NPU_F32 ? RD_F32 : RD_I32;
   return rd_tensor_contiguous(t->data, type, (int32_t)t->rank, t->shape);
 }
 
-static rd_chunk_gated_delta_rule_params params_of(const rd_npu_call *call) {
+static rd_chunk_gated_delta_rule_params params_of(const rdn_call *call) {
   rd_chunk_gated_delta_rule_params p;
   rd_chunk_gated_delta_rule_init(&p);
   p.query = view(call, "query");
@@ -27,7 +27,7 @@ static rd_chunk_gated_delta_rule_params params_of(const rd_npu_call *call) {
   p.g = view(call, "g");
   p.out = view(call, "out");
   p.final_state = view(call, "final_state");
-  p.scale_value = strtod(rd_npu_call_setting(call, "scale_value"), NULL);
+  p.scale_value = strtod(rdn_call_setting(call, "scale_value"), NULL);
   return p;
 }
 
@@ -49,14 +49,13 @@ static void three_computations(void **state) {
       NULL,
   };
   for (const char *const *s = shapes; *s; s++) {
-    rd_npu_call *call = ready_call(*s, SEED);
+    rdn_call *call = ready_call(*s, SEED);
     rd_chunk_gated_delta_rule_params p = params_of(call);
-    rd_npu_named *named[2] = {rd_npu_call_tensor(call, "out"),
-                              rd_npu_call_tensor(call, "final_state")};
+    rdn_named *named[2] = {rdn_call_tensor(call, "out"), rdn_call_tensor(call, "final_state")};
     double *ref[2], *own[2], *cpu[2], *npu[2];
     int64_t n[2];
     for (int i = 0; i < 2; i++) {
-      n[i] = rd_npu_named_count(named[i]);
+      n[i] = rdn_named_count(named[i]);
       double **all[] = {&ref[i], &own[i], &cpu[i], &npu[i]};
       for (size_t k = 0; k < 4; k++) {
         *all[k] = calloc((size_t)n[i], sizeof(double));
@@ -71,12 +70,12 @@ static void three_computations(void **state) {
     assert_int_equal(rd_chunk_gated_delta_rule(ctx, &p), RD_OK);
     rd_context_destroy(ctx);
     for (int i = 0; i < 2; i++)
-      for (int64_t k = 0; k < n[i]; k++) cpu[i][k] = rd_npu_named_value(named[i], k);
+      for (int64_t k = 0; k < n[i]; k++) cpu[i][k] = rdn_named_value(named[i], k);
 
     rd_npu_options o = options(RD_NPU_VALUES, RD_NPU_EAGER, 0);
     run_clean(call, &o, *s);
     for (int i = 0; i < 2; i++) {
-      for (int64_t k = 0; k < n[i]; k++) npu[i][k] = rd_npu_named_value(named[i], k);
+      for (int64_t k = 0; k < n[i]; k++) npu[i][k] = rdn_named_value(named[i], k);
       double a = distance(own[i], ref[i], n[i]), b = distance(npu[i], ref[i], n[i]),
              d = distance(npu[i], cpu[i], n[i]);
       print_message("  %-66s %-12s oracles %.1e, kernel %.1e, kernel to CPU %.1e\n", *s,

@@ -2,7 +2,7 @@
 #ifndef TEST_NPU_REPLAYSSM_COMMON_H
 #define TEST_NPU_REPLAYSSM_COMMON_H
 
-#include "kernels/replayssm.h"
+#include "npu/kernels/replayssm/replayssm.h"
 
 #define VERIFY "fused_recurrent_kda_replayssm"
 #define COMMIT "commit_recurrent_kda_replayssm"
@@ -18,13 +18,13 @@ typedef struct how {
 
 /* Generates `shape` with seed 1, prepares and runs it. The call must be freed. Aborts the test when the
  * input is refused; a finding is counted as a failure and printed. */
-rd_npu_call run_shape(const char *kernel, const char *shape, const how *h);
+rdn_call run_shape(const char *kernel, const char *shape, const how *h);
 
 /* Outputs against the oracle at 0.005 + 0.005|r|. */
 void check_oracle(const char *kernel, const char *shape, const how *h);
 
 /* Bitwise equal outputs. */
-void check_same(const char *what, const rd_npu_call *a, const rd_npu_call *b);
+void check_same(const char *what, const rdn_call *a, const rdn_call *b);
 
 void passed_if(bool ok, const char *what, const char *detail);
 void skipped(const char *what);

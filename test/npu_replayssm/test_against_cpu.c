@@ -9,20 +9,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-static rd_tensor view(const rd_npu_call *call, const char *name) {
+static rd_tensor view(const rdn_call *call, const char *name) {
   static const rd_dtype types[] = {
       [RD_NPU_F16] = RD_F16, [RD_NPU_BF16] = RD_BF16, [RD_NPU_F32] = RD_F32, [RD_NPU_S32] = RD_I32};
-  const rd_npu_named *t = rd_npu_call_input(call, name);
+  const rdn_named *t = rdn_call_input(call, name);
   if (!t) return (rd_tensor){0};
   return rd_tensor_contiguous(t->data, types[t->type], (int32_t)t->rank, t->shape);
 }
 
 /* A second call with the same bytes, for the CPU to write into. */
-static rd_npu_call generated(const char *kernel, const char *shape) {
-  rd_npu_call call;
-  rd_npu_call_init(&call, RD_NPU_950);
+static rdn_call generated(const char *kernel, const char *shape) {
+  rdn_call call;
+  rdn_call_init(&call, RD_NPU_950);
   call.seed = 1;
-  const rd_npu_kernel_desc *desc = rd_npu_kernel_find(kernel);
+  const rdn_kernel_desc *desc = rdn_kernel_find(kernel);
   passed_if(desc->generate(&call, shape) == RD_NPU_OK && desc->prepare(&call) == RD_NPU_OK, shape,
             call.error);
   return call;
@@ -30,7 +30,7 @@ static rd_npu_call generated(const char *kernel, const char *shape) {
 
 static void verify(rd_context *ctx, const char *shape) {
   const how h = {.mode = RD_NPU_VALUES, .threads = 2};
-  rd_npu_call npu = run_shape(VERIFY, shape, &h), cpu = generated(VERIFY, shape);
+  rdn_call npu = run_shape(VERIFY, shape, &h), cpu = generated(VERIFY, shape);
   rd_fused_recurrent_kda_replayssm_params p;
   rd_fused_recurrent_kda_replayssm_init(&p);
   p.mixedqkv = view(&cpu, "mixedqkv"), p.recurrent_state = view(&cpu, "recurrent_state");
@@ -39,29 +39,27 @@ static void verify(rd_context *ctx, const char *shape) {
   p.replay_u = view(&cpu, "replay_u"), p.replay_k = view(&cpu, "replay_k");
   p.replay_decay = view(&cpu, "replay_decay"), p.cu_seqlens = view(&cpu, "cu_seqlens"),
   p.out = view(&cpu, "out");
-  p.layout_qkv = rd_layout_qkv_parse(rd_npu_call_setting(&cpu, "layout_qkv"));
+  p.layout_qkv = rd_layout_qkv_parse(rdn_call_setting(&cpu, "layout_qkv"));
   passed_if(rd_fused_recurrent_kda_replayssm(ctx, &p) == RD_OK, shape, rd_last_error(ctx));
   static const char *const outputs[] = {"out", "replay_u", "replay_k", "replay_decay"};
   for (int i = 0; i < 4; i++) {
-    const rd_npu_named *a = rd_npu_call_input(&npu, outputs[i]),
-                       *b = rd_npu_call_input(&cpu, outputs[i]);
+    const rdn_named *a = rdn_call_input(&npu, outputs[i]), *b = rdn_call_input(&cpu, outputs[i]);
     double worst = 0;
-    for (int64_t j = 0, n = rd_npu_named_count(a); j < n; j++) {
-      const double r = rd_npu_named_value(b, j),
-                   e = fabs(rd_npu_named_value(a, j) - r) / (1 + fabs(r));
+    for (int64_t j = 0, n = rdn_named_count(a); j < n; j++) {
+      const double r = rdn_named_value(b, j), e = fabs(rdn_named_value(a, j) - r) / (1 + fabs(r));
       if (!(e <= worst)) worst = e;
     }
     char detail[80];
     snprintf(detail, sizeof detail, "%s differs by %g", outputs[i], worst);
     passed_if(worst <= 0.005, shape, detail);
   }
-  rd_npu_call_free(&npu);
-  rd_npu_call_free(&cpu);
+  rdn_call_free(&npu);
+  rdn_call_free(&cpu);
 }
 
 static void commit(rd_context *ctx, const char *shape) {
   const how h = {.mode = RD_NPU_VALUES, .threads = 2};
-  rd_npu_call npu = run_shape(COMMIT, shape, &h), cpu = generated(COMMIT, shape);
+  rdn_call npu = run_shape(COMMIT, shape, &h), cpu = generated(COMMIT, shape);
   rd_commit_recurrent_kda_replayssm_params p;
   rd_commit_recurrent_kda_replayssm_init(&p);
   p.recurrent_state = view(&cpu, "recurrent_state"),
@@ -70,8 +68,8 @@ static void commit(rd_context *ctx, const char *shape) {
   p.replay_decay = view(&cpu, "replay_decay");
   passed_if(rd_commit_recurrent_kda_replayssm(ctx, &p) == RD_OK, shape, rd_last_error(ctx));
   check_same(shape, &npu, &cpu);
-  rd_npu_call_free(&npu);
-  rd_npu_call_free(&cpu);
+  rdn_call_free(&npu);
+  rdn_call_free(&cpu);
 }
 
 /* The commit grid. What one call needs beside the model's copy: two states and two sets of records. */

@@ -63,27 +63,27 @@ static void commit_oracle(void) {
 
 /* accepted = 0 leaves the bytes, also of a state no arithmetic would reproduce. */
 static void commit_nothing(void) {
-  const rd_npu_kernel_desc *desc = rd_npu_kernel_find(COMMIT);
-  rd_npu_call call;
-  rd_npu_call_init(&call, RD_NPU_950);
+  const rdn_kernel_desc *desc = rdn_kernel_find(COMMIT);
+  rdn_call call;
+  rdn_call_init(&call, RD_NPU_950);
   call.seed = 3;
   bool ok = desc->generate(&call, "B=2,N=1,C=4,accepted=0:0") == RD_NPU_OK;
-  rd_npu_named *state = rd_npu_call_tensor(&call, "recurrent_state");
+  rdn_named *state = rdn_call_tensor(&call, "recurrent_state");
   uint32_t *bits = state->data;
-  for (int64_t i = 0; i < rd_npu_named_count(state); i++) bits[i] = 0x7f800001u + (uint32_t)i;
+  for (int64_t i = 0; i < rdn_named_count(state); i++) bits[i] = 0x7f800001u + (uint32_t)i;
   ok = ok && desc->prepare(&call) == RD_NPU_OK;
   rd_npu_report *report = NULL;
   ok = ok && rd_npu_run(&call.launch, NULL, &report) == RD_NPU_OK;
-  for (int64_t i = 0; ok && i < rd_npu_named_count(state); i++)
+  for (int64_t i = 0; ok && i < rdn_named_count(state); i++)
     ok = bits[i] == 0x7f800001u + (uint32_t)i;
   passed_if(ok, "commit of nothing", "the state's bytes");
   rd_npu_report_free(report);
-  rd_npu_call_free(&call);
+  rdn_call_free(&call);
 }
 
 /* Launch size, row block, slice, schedule, host threads: none may change a bit. */
 static void same_bits(const char *kernel, const char *shape) {
-  rd_npu_call base = run_shape(kernel, shape, &checked);
+  rdn_call base = run_shape(kernel, shape, &checked);
   static const how ways[] = {
       {.mode = RD_NPU_VALUES, .settings = {"block_num", "8"}},
       {.mode = RD_NPU_VALUES, .settings = {"block_num", "24"}, .threads = 2},
@@ -109,11 +109,11 @@ static void same_bits(const char *kernel, const char *shape) {
   for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
     char what[160];
     snprintf(what, sizeof what, "%s %s, way %zu", kernel, shape, i);
-    rd_npu_call other = run_shape(kernel, shape, &ways[i]);
+    rdn_call other = run_shape(kernel, shape, &ways[i]);
     check_same(what, &base, &other);
-    rd_npu_call_free(&other);
+    rdn_call_free(&other);
   }
-  rd_npu_call_free(&base);
+  rdn_call_free(&base);
 }
 
 /* All four launch sizes and all layouts without a finding. */
@@ -123,26 +123,26 @@ static void no_findings(void) {
   for (int s = 0; s < 4; s++) {
     how order = {.mode = RD_NPU_ORDER, .threads = 2, .settings = {"block_num", sizes[s]}};
     for (int i = 0; i < 3; i++) {
-      rd_npu_call call = run_shape(VERIFY, shapes[i], &order);
-      rd_npu_call_free(&call);
+      rdn_call call = run_shape(VERIFY, shapes[i], &order);
+      rdn_call_free(&call);
     }
-    rd_npu_call call = run_shape(COMMIT, "B=3,N=17,C=20,accepted=20:0:9", &order);
-    rd_npu_call_free(&call);
+    rdn_call call = run_shape(COMMIT, "B=3,N=17,C=20,accepted=20:0:9", &order);
+    rdn_call_free(&call);
   }
 }
 
 static void refused(const char *kernel, const char *shape, const char *name, const char *value,
                     uint32_t cores, const char *named) {
-  const rd_npu_kernel_desc *desc = rd_npu_kernel_find(kernel);
-  rd_npu_call call;
-  rd_npu_call_init(&call, RD_NPU_950);
+  const rdn_kernel_desc *desc = rdn_kernel_find(kernel);
+  rdn_call call;
+  rdn_call_init(&call, RD_NPU_950);
   call.seed = 1;
   call.cores = cores;
   bool ok = desc->generate(&call, shape) == RD_NPU_OK;
-  if (name) rd_npu_call_set(&call, name, value);
+  if (name) rdn_call_set(&call, name, value);
   ok = ok && desc->prepare(&call) == RD_NPU_BAD_INPUT && strstr(call.error, named);
   passed_if(ok, "refusal", call.error);
-  rd_npu_call_free(&call);
+  rdn_call_free(&call);
 }
 
 static void refusals(void) {

@@ -7,12 +7,12 @@
 enum { MAX_SHAPES = 8 };
 
 static void mutate(const char *kernel) {
-  const rd_npu_kernel_desc *desc = rd_npu_kernel_find(kernel);
-  static rd_npu_call calls[MAX_SHAPES];
+  const rdn_kernel_desc *desc = rdn_kernel_find(kernel);
+  static rdn_call calls[MAX_SHAPES];
   rd_npu_launch launches[MAX_SHAPES];
   uint32_t count = 0;
   for (; desc->mutation_shapes[count]; count++) {
-    rd_npu_call_init(&calls[count], RD_NPU_950);
+    rdn_call_init(&calls[count], RD_NPU_950);
     calls[count].seed = 1;
     if (desc->generate(&calls[count], desc->mutation_shapes[count]) ||
         desc->prepare(&calls[count])) {
@@ -31,7 +31,7 @@ static void mutate(const char *kernel) {
   passed_if(s == RD_NPU_OK && undetected == 0 && needed > 0, kernel, "mutation");
   free(text);
   rd_npu_mutation_free(m);
-  while (count > 0) rd_npu_call_free(&calls[--count]);
+  while (count > 0) rdn_call_free(&calls[--count]);
 }
 
 int main(void) {

@@ -36,7 +36,7 @@ static rd_problem problem(const setup *s) {
   p.qkv_dtype = p.beta_dtype = p.out_dtype = s->type;
   p.state_dtype = s->state;
   p.state_layout = RD_STATE_KV;
-  p.scale_default = 0;
+  p.has_scale = 1;
   p.scale = 1.0 / sqrt((double)s->K);
   return p;
 }

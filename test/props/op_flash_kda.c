@@ -47,7 +47,7 @@ static flash make(const data *d, rd_layout_qkv layout, int64_t S) {
   f.p.layout_qkv = layout;
   f.p.out = f.out.t;
   f.p.final_state = f.fin.t;
-  if (!p->scale_default) f.p.has_scale = 1, f.p.scale = p->scale;
+  if (p->has_scale) f.p.has_scale = 1, f.p.scale = p->scale;
   return f;
 }
 
@@ -150,9 +150,21 @@ static void zero_lengths(void) {
 
 static void scale_and_bound(void) {
   rd_problem p = kda_problem(1, 2, -2.25);
-  p.scale_default = 0;
+  p.has_scale = 1;
   p.scale = -0.5;
   layouts(1, 2, 1, (int64_t[]){20}, 0, p);
+}
+
+static void short_vectors(void) {
+  rd_problem p = kda_problem(1, 2, -5);
+  int64_t len[2] = {6, 3};
+  data *d = data_make(&p, 2, len);
+  kda_short(d);
+  kda_ref w = kda_expect(d);
+  rd_context *cx = cx_get(0, 2, EX_POOL);
+  flash f = make(d, RD_BNSD, 0);
+  schedule(&f, cx, RD_I32);
+  check(&f, cx, &w, false);
 }
 
 static void longer(void) { layouts(1, 2, 2, (int64_t[]){130, 64}, 140, kda_problem(1, 2, -5)); }
@@ -218,6 +230,7 @@ int main(int argc, char **argv) {
       {"ragged", ragged, PT_QUICK},
       {"zero_lengths", zero_lengths, PT_QUICK},
       {"scale_and_bound", scale_and_bound, PT_QUICK},
+      {"short_vectors", short_vectors, PT_QUICK},
       {"one_schedule_many_layers", one_schedule_many_layers, PT_QUICK},
       {"warm_calls", warm_calls, PT_QUICK},
       {"longer", longer, PT_STD},

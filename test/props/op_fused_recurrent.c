@@ -107,11 +107,20 @@ static void accepted_counts(void) {
   each_layout(1, 3, (int64_t[]){1, 3, 2}, (setup){.R = 12, .indices = idx, .accepted = three});
 }
 
+static void short_vectors(void) {
+  rd_problem p = kda_problem(2, 2, -5);
+  int64_t len[2] = {3, 3};
+  data *d = data_make(&p, 2, len);
+  kda_short(d);
+  run(d, &(setup){.layout = RD_BSND, .type = RD_F32});
+}
+
 int main(int argc, char **argv) {
   static const pt_case cases[] = {
       {"defaults", defaults, PT_QUICK},
       {"drawn_slots", drawn_slots, PT_QUICK},
       {"accepted_counts", accepted_counts, PT_QUICK},
+      {"short_vectors", short_vectors, PT_QUICK},
   };
   return pt_main(argc, argv, "op_fused_recurrent", cases, PT_LEN(cases));
 }

@@ -38,7 +38,7 @@ static verify make(const data *d, rd_layout_qkv layout, int64_t C) {
   v.p.replay_k = v.k.t;
   v.p.replay_decay = v.decay.t;
   v.p.out = v.out.t;
-  if (!d->p.scale_default) v.p.has_scale = 1, v.p.scale = d->p.scale;
+  if (d->p.has_scale) v.p.has_scale = 1, v.p.scale = d->p.scale;
   if (layout == RD_TND) {
     v.cu = kda_cu(&v.x);
     v.p.cu_seqlens = v.cu.t;
@@ -166,11 +166,25 @@ static void ragged(void) {
 
 static void scale_and_bound(void) {
   rd_problem p = kda_problem(2, 2, -1.5);
-  p.scale_default = 0;
+  p.has_scale = 1;
   p.scale = 0.25;
   all_layouts(2, 2, (int64_t[]){4, 4}, (int32_t[]){4, 1}, p);
   p = kda_problem(2, 2, 0);
   all_layouts(2, 2, (int64_t[]){4, 4}, (int32_t[]){4, 1}, p);
+}
+
+static void short_vectors(void) {
+  rd_problem p = kda_problem(2, 2, -5);
+  int64_t len[1] = {4};
+  int32_t m = 3;
+  data *d = data_make(&p, 1, len);
+  kda_short(d);
+  kda_ref w = kda_expect(d);
+  verify v = make(d, RD_BSND, 4);
+  rd_context *cx = cx_get(0, 2, EX_POOL);
+  if (!CK_OK(cx, rd_fused_recurrent_kda_replayssm(cx, &v.p))) return;
+  check_verify(&v, &w);
+  commit(&v, &w, &m, 0);
 }
 
 static void seventeen_heads(void) {
@@ -236,6 +250,7 @@ int main(int argc, char **argv) {
       {"small", small, PT_QUICK},
       {"ragged", ragged, PT_QUICK},
       {"scale_and_bound", scale_and_bound, PT_QUICK},
+      {"short_vectors", short_vectors, PT_QUICK},
       {"accept_up_to_capacity", accept_up_to_capacity, PT_QUICK},
       {"warm_calls", warm_calls, PT_QUICK},
       {"seventeen_heads", seventeen_heads, PT_STD},

@@ -1,6 +1,6 @@
 /* P3 (E1): verify = decodes; verify + commit(m) = m decodes for every m; the checkpoint of a verify
  * lies in a read-only page; commit 0 leaves the bytes. SPDX-License-Identifier: Apache-2.0 */
-#include "kit/kit.h"
+#include "kit/world.h"
 
 typedef struct steps {
   float *out; /* [T][Hv][V] */
@@ -36,15 +36,14 @@ static recs *copy_records(const recs *r) {
   return x;
 }
 
-static void every_m(const rd_problem *p, int64_t T, int64_t C) {
+static void every_m_of(const data *d, int64_t T, int64_t C) {
+  const rd_problem *p = &d->p;
   char s[320];
   pb_describe(p, s, sizeof s);
   pt_note("%s T=%lld C=%lld", s, (long long)T, (long long)C);
   size_t mark = mem_mark();
   rd_context *cx = cx_get(0, 2, EX_POOL);
-  int64_t len[2] = {T, T > 1 ? T - 1 : 1}, n;
-  data *d = data_make(p, 2, len);
-  n = data_state_n(d);
+  int64_t len[2] = {d->s[0].len, d->s[1].len}, n = data_state_n(d);
   steps want[2] = {decode_steps(cx, d, 0), decode_steps(cx, d, 1)};
   pool *pl = pool_make(p, 2, 3), *other = pool_make(p, 2, 0);
   recs *r = recs_make(p, 2, C);
@@ -83,6 +82,13 @@ static void every_m(const rd_problem *p, int64_t T, int64_t C) {
   mem_release(mark);
 }
 
+static void every_m(const rd_problem *p, int64_t T, int64_t C) {
+  size_t mark = mem_mark();
+  int64_t len[2] = {T, T > 1 ? T - 1 : 1};
+  every_m_of(data_make(p, 2, len), T, C);
+  mem_release(mark);
+}
+
 static rd_problem exact_f32(void) {
   rd_problem p = pb_random();
   p.state_dtype = p.record_dtype = p.decay_dtype = RD_F32;
@@ -112,6 +118,24 @@ static void drawn_many(void) {
     int64_t T = rng_int(1, 40);
     every_m(&p, T, T + rng_int(0, 5));
   }
+}
+
+/* Where everything vanishes: still the same steps, and the bits of C2 rather than those of gradual
+ * underflow, which would agree among themselves just as well. */
+static void vanishing(void) {
+  for (int axis = RD_PER_HEAD; axis <= RD_PER_CHANNEL; axis++)
+    for (int gate = RD_GATE_NONE; gate <= RD_GATE_DECAY && !pt_broken(); gate++) {
+      size_t mark = mem_mark();
+      rd_problem p = pb_default();
+      p.gate = (rd_gate)gate;
+      p.gate_axis = (rd_gate_axis)axis;
+      int64_t len[2] = {5, 4};
+      data *d = data_make(&p, 2, len);
+      data_vanishing(d);
+      every_m_of(d, 5, 7);
+      world_speculate(world_make(d), cx_get(0, 2, EX_POOL), NULL);
+      mem_release(mark);
+    }
 }
 
 /* A checkpoint with -0, denormals, infinities and NaN: commit 0 and a zero length keep raw bytes.
@@ -148,9 +172,8 @@ static void odd_bytes(void) {
 
 int main(int argc, char **argv) {
   static const pt_case cases[] = {
-      {"kda_and_gdn", kda_and_gdn, PT_QUICK},
-      {"odd_bytes", odd_bytes, PT_QUICK},
-      {"every_T_to_32", every_T_to_32, PT_STD},
+      {"kda_and_gdn", kda_and_gdn, PT_QUICK}, {"odd_bytes", odd_bytes, PT_QUICK},
+      {"vanishing", vanishing, PT_QUICK},     {"every_T_to_32", every_T_to_32, PT_STD},
       {"drawn_many", drawn_many, PT_FULL},
   };
   return pt_main(argc, argv, "p03_speculation", cases, PT_LEN(cases));

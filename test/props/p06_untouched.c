@@ -161,7 +161,7 @@ static void snapshots(const rd_problem *p) {
         used[n] = grid[i * 5 + t] = (int32_t)(19 - 2 * n);
         n++;
       }
-  rd_slots s = {snap->t.t, tb_i32(B * 5, grid).t}, at = pool_view(f.pl, B, home);
+  rd_slots s = {sizeof s, snap->t.t, tb_i32(B * 5, grid).t}, at = pool_view(f.pl, B, home);
   s.slots.rank = 2;
   s.slots.shape[0] = B;
   s.slots.shape[1] = s.slots.stride[0] = 5;
@@ -192,7 +192,8 @@ static void snapshots_in_order(const rd_problem *p) {
   void *before = blk_copy(snap->t.b);
   piece pc[3] = {{0, 0, 5}, {1, 0, 3}, {2, 0, 2}};
   call *c = call_make(f.d, pc, 3, NULL);
-  rd_slots s = {.pool = snap->t.t}, at = pool_view(f.pl, 3, (int32_t[]){7, 2, 4});
+  rd_slots s = {.struct_size = sizeof(rd_slots), .pool = snap->t.t},
+           at = pool_view(f.pl, 3, (int32_t[]){7, 2, 4});
   float *S = fl(data_state_n(f.d));
   for (int i = 0; i < 3; i++) pool_put(f.pl, (int32_t[]){7, 2, 4}[i], f.S[i]);
   mem_readonly(f.pl->t.b);

@@ -192,16 +192,43 @@ static void raw_gates(void) {
       c1_run(d, 0, 0, T, F, NULL, NULL, NULL, c1);
       for (int64_t j = 0; j < T * p.Hv * p.K; j++) {
         double z = log(a[j]), g = (double)d->s[0].g[j];
-        bool cancels =
-            A[i] > 87 && g < -80; /* exp(A_log) softplus outside f32: only the limits count */
-        double tol = 4e-7 * (1 + fabs(z < -110 ? -110 : z)) * fmax(a[j], 1e-38) + 0x1p-149;
-        if (!cancels && !(fabs((double)c1[j] - a[j]) <= tol))
+        double tol = 4e-7 * (1 + fabs(z < -110 ? -110 : z)) * a[j] + 0x1p-126;
+        if (!(fabs((double)c1[j] - a[j]) <= tol))
           pt_fail("decay of raw %g: got %.9g, want %.9g", g, (double)c1[j], a[j]);
         if (A[i] >= 0 && g <= -200 && c1[j] != 1.0f)
           pt_fail("raw -200 leaves decay %.9g", (double)c1[j]);
       }
       mem_release(mark);
     }
+}
+
+/* SOFTPLUS where exp(A_log) leaves f32 while the decay does not: the product of the two is of the size
+ * of one wherever A_log + x is about 0. */
+static void steep_softplus(void) {
+  rd_problem p = small(RD_GATE_SOFTPLUS, RD_PER_CHANNEL);
+  int64_t T = 1;
+  data *d = data_make(&p, 1, &T);
+  float *c1 = fl(p.Hv * p.K), *F = fl(data_state_n(d));
+  double *S = db(data_state_n(d)), *a = db(p.Hv * p.K);
+  set(d->dt, p.Hv * p.K, 0);
+  int64_t middle = 0;
+  for (int A = 80; A <= 100; A++) {
+    pt_note("A_log %d", A);
+    set(d->A, p.Hv, A);
+    for (int64_t j = 0; j < p.Hv * p.K; j++)
+      d->s[0].g[j] = (float)(j < p.K ? rng_uniform(-A - 20, -A + 8) : rng_uniform(-18, -16));
+    check(d, false);
+    orc_run(d, 0, 0, T, ORC_DOUBLE, S, NULL, NULL, NULL, a);
+    c1_run(d, 0, 0, T, F, NULL, NULL, NULL, c1);
+    for (int64_t j = 0; j < p.Hv * p.K; j++) {
+      double z = a[j] > 0 ? log(a[j]) : -110;
+      middle += a[j] > 0.1 && a[j] < 0.9;
+      if (!(fabs((double)c1[j] - a[j]) <= 2e-6 * (1 + fabs(z)) * a[j] + 0x1p-126))
+        pt_fail("decay of raw %.9g: got %.9g, want %.9g", (double)d->s[0].g[j], (double)c1[j],
+                a[j]);
+    }
+  }
+  CK(middle > 100, "only %lld decays that are neither 0 nor 1", (long long)middle);
 }
 
 static void key_norms(void) {
@@ -232,6 +259,24 @@ static void denormal_state(void) {
       for (int64_t j = 0; j < T * p.Hv * p.V; j++) d->s[0].v[j] = (float)(rng_normal() * size[i]);
       check(d, true);
     }
+}
+
+/* What flushing takes stays within the absolute bound: inputs around 2^-126, without the special gates
+ * of infinite length. */
+static void vanishing_inputs(void) {
+  for (int i = 0; i < 40 && !pt_broken(); i++) {
+    size_t mark = mem_mark();
+    rd_problem p = pb_random();
+    p.state_dtype = p.record_dtype = p.decay_dtype = p.out_dtype = RD_F32;
+    int64_t len[2] = {rng_int(1, 30), rng_int(1, 9)};
+    data *d = data_make(&p, 2, len);
+    data_vanishing(d);
+    char s[320];
+    pb_describe(&p, s, sizeof s);
+    pt_note("%s", s);
+    world_all(d, cx_get(0, 1, EX_POOL), NULL, true);
+    mem_release(mark);
+  }
 }
 
 /* The scalar functions themselves against double, densely. */
@@ -269,8 +314,10 @@ int main(int argc, char **argv) {
       {"saturated_logits", saturated_logits, PT_QUICK},
       {"betas_zero_and_one", betas_zero_and_one, PT_QUICK},
       {"raw_gates", raw_gates, PT_QUICK},
+      {"steep_softplus", steep_softplus, PT_QUICK},
       {"key_norms", key_norms, PT_QUICK},
       {"denormal_state", denormal_state, PT_QUICK},
+      {"vanishing_inputs", vanishing_inputs, PT_QUICK},
       {"correlated_long", correlated_long, PT_STD},
       {"correlated_8192", correlated_8192, PT_STD},
       {"correlated_full", correlated_full, PT_FULL},

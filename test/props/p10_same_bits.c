@@ -80,6 +80,34 @@ static void denormals_everywhere(void) {
   everywhere(d);
 }
 
+/* Random problems, inputs around 2^-126: the bits of C2 with every instruction set, every verb. */
+static void vanishing(int64_t worlds) {
+  uint32_t isa[8];
+  const int n = cx_isas(isa);
+  for (int64_t i = 0; i < worlds && !pt_broken(); i++) {
+    size_t mark = mem_mark();
+    rd_problem p = pb_random();
+    int64_t len[3] = {rng_int(1, 20), rng_int(1, 7), rng_int(0, 33)};
+    data *d = data_make(&p, 3, len);
+    data_vanishing(d);
+    world *w = world_make(d);
+    char s[320];
+    pb_describe(&p, s, sizeof s);
+    for (int x = 0; x < n; x++) {
+      pt_note("%s | %s", s, rd_isa_name((rd_isa)isa[x]));
+      rd_context *cx = cx_get(isa[x], 1 + (int)(i % 3), x & 1 ? EX_HOSTILE : EX_POOL);
+      world_prefill(w, cx, NULL);
+      world_decode(w, cx, NULL);
+      world_speculate(w, cx, NULL);
+    }
+    mem_release(mark);
+  }
+}
+
+static void vanishing_few(void) { vanishing(8); }
+static void vanishing_some(void) { vanishing(80); }
+static void vanishing_many(void) { vanishing(800); }
+
 static void repeats(void) {
   rd_problem p = pb_default();
   int64_t len[3] = {40, 3, 17};
@@ -112,7 +140,7 @@ static prepared prepare(rd_context *cx, const data *d) {
 }
 
 static rd_status go(rd_context *cx, const prepared *r) {
-  return rd_prefill(cx, r->plan, &r->c->seq, &r->c->act, &r->a, &r->b);
+  return rd_prefill(cx, r->plan, &r->c->seq, &r->c->act, &r->a, &r->b, NULL);
 }
 
 static result collect(const data *d, const prepared *r) {
@@ -249,6 +277,9 @@ int main(int argc, char **argv) {
   static const pt_case cases[] = {
       {"drawn_few", drawn_few, PT_QUICK},
       {"denormals_everywhere", denormals_everywhere, PT_QUICK},
+      {"vanishing_few", vanishing_few, PT_QUICK},
+      {"vanishing_some", vanishing_some, PT_STD},
+      {"vanishing_many", vanishing_many, PT_FULL},
       {"hostile_caller", hostile_caller, PT_QUICK},
       {"contexts_at_once", contexts_at_once, PT_QUICK},
       {"shared_plan", shared_plan, PT_QUICK},

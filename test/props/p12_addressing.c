@@ -100,7 +100,7 @@ static void far_rows(bool tokens) {
   sparse o = reserve(stride + 4096);
   if (o.p) {
     c->act.out.data = o.p;
-    CK_OK(cx, rd_prefill(cx, plan, &c->seq, &c->act, &at, &at));
+    CK_OK(cx, rd_prefill(cx, plan, &c->seq, &c->act, &at, &at, NULL));
     float *S = fl(p.V * p.K);
     for (int x = 0; x < 2; x++)
       ck_bits("far out", (float *)o.p + x * stride, tokens ? w->w[0].out + x * p.V : w->w[x].out,

@@ -58,6 +58,22 @@ static void bounds(int64_t n, int64_t longest) {
   }
 }
 
+/* The random problems above need not have met all of them. */
+static void every_gate(void) {
+  for (int gate = RD_GATE_NONE; gate <= RD_GATE_DECAY; gate++)
+    for (int axis = RD_PER_HEAD; axis <= RD_PER_CHANNEL; axis++) {
+      size_t mark = mem_mark();
+      rd_problem p = fast(pb_default());
+      p.gate = gate;
+      p.gate_axis = axis;
+      p.K = p.V = 48;
+      int64_t len[2] = {40, 17};
+      note(&p, len[0]);
+      within_bounds(data_make(&p, 2, len));
+      mem_release(mark);
+    }
+}
+
 static void bounds_few(void) { bounds(10, 40); }
 static void bounds_some(void) { bounds(80, 150); }
 static void bounds_many(void) { bounds(1000, 300); }
@@ -74,6 +90,44 @@ static void strong_decay(void) {
     for (int64_t x = 0; x < len * p.Hv * d->G; x++)
       if (rng_int(0, 40) == 0) d->s[0].g[x] = (float)big[i / 2];
     within_bounds(d);
+  }
+}
+
+static int64_t subnormals(const float *x, int64_t n) {
+  int64_t count = 0;
+  for (int64_t i = 0; i < n; i++) count += x[i] != 0 && fabsf(x[i]) < 0x1p-126f;
+  return count;
+}
+
+/* Nothing that arithmetic makes is subnormal, and what is lost by that stays within the bound. */
+static void vanishing_inputs(void) {
+  uint32_t isa[8];
+  int n = cx_isas(isa);
+  for (int i = 0; i < (pt_level ? 60 : 12) && !pt_broken(); i++) {
+    size_t mark = mem_mark();
+    rd_problem p = fast(pb_random());
+    p.state_dtype = p.out_dtype = p.record_dtype = RD_F32;
+    p.K += 20, p.V += 20;
+    int64_t len[2] = {rng_int(2, 50), rng_int(2, 20)}, row = p.Hv * p.V;
+    note(&p, len[0]);
+    data *d = data_make(&p, 2, len);
+    for (int s = 0; s < 2; s++) { /* weak gates keep blocks FAST, the state is what vanishes */
+      for (int64_t x = 0; x < data_state_n(d); x++) d->s[s].S0[x] *= i & 1 ? 1e-38f : 0x1p-126f;
+      for (int64_t x = 0; x < len[s] * row; x++) d->s[s].v[x] *= 1e-38f;
+    }
+    if (i % 4 == 3) data_vanishing(d);
+    data_requantise(d);
+    within_bounds(d);
+    for (int x = 0; x < n; x++) {
+      rd_context *cx = cx_get(isa[x], 2, EX_POOL);
+      result got = run_prefill_all(cx, d, NULL);
+      for (int s = 0; s < 2; s++) {
+        int64_t bad = subnormals(got.out[s], len[s] * row) + subnormals(got.S[s], data_state_n(d));
+        CK(bad == 0, "%s leaves %lld subnormal numbers", rd_isa_name((rd_isa)isa[x]),
+           (long long)bad);
+      }
+    }
+    mem_release(mark);
   }
 }
 
@@ -141,6 +195,27 @@ static void verify_first(rd_context *cx, const data *d, int64_t T, float *out, f
   do_verify(cx, c, &at, r);
   call_out(c, 0, out);
   recs_get(r, 0, T, u, NULL, NULL);
+}
+
+/* Decays that are given as they are have no logarithm to stay in range by: FAST runs EXACT. */
+static void given_decays_run_exact(void) {
+  rd_context *cx = cx_get(0, 2, EX_POOL);
+  for (int axis = RD_PER_HEAD; axis <= RD_PER_CHANNEL; axis++) {
+    rd_problem p = fast(pb_default());
+    p.gate = RD_GATE_DECAY;
+    p.gate_axis = axis;
+    int64_t len = 40, row = p.Hv * p.V;
+    note(&p, len);
+    data *d = data_make(&p, 1, &len), exact = *d;
+    exact.p.numerics = RD_EXACT;
+    ck_result("FAST with given decays", d, run_prefill_all(cx, d, NULL),
+              run_prefill_all(cx, &exact, NULL));
+    float *out = fl(len * row), *u = fl(len * row), *o2 = fl(len * row), *u2 = fl(len * row);
+    verify_first(cx, d, len, out, u);
+    verify_first(cx, &exact, len, o2, u2);
+    ck_bits("verify with given decays: out", out, o2, len * row);
+    ck_bits("verify with given decays: u", u, u2, len * row);
+  }
 }
 
 /* The document promises it up to 64 tokens; beyond, verify runs EXACT. */
@@ -211,11 +286,14 @@ int main(int argc, char **argv) {
   static const pt_case cases[] = {
       {"kernels", kernels, PT_QUICK},
       {"bounds_few", bounds_few, PT_QUICK},
+      {"every_gate", every_gate, PT_QUICK},
       {"strong_decay", strong_decay, PT_QUICK},
+      {"vanishing_inputs", vanishing_inputs, PT_QUICK},
       {"same_for_threads_batch_and_strides", same_for_threads_batch_and_strides, PT_QUICK},
       {"splits_at_16", splits_at_16, PT_QUICK},
       {"verify_does_not_see_T", verify_does_not_see_T, PT_QUICK},
       {"later_blocks_only", later_blocks_only, PT_QUICK},
+      {"given_decays_run_exact", given_decays_run_exact, PT_QUICK},
       {"bounds_some", bounds_some, PT_STD},
       {"bounds_many", bounds_many, PT_FULL},
   };

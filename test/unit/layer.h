@@ -53,6 +53,7 @@ static inline void layer_init(layer *l, uint64_t seed) {
   for (int b = 0; b < LB; b++) l->lengths[b] = LT - b, l->accept[b] = LT - b - 1;
   l->seq.lengths = rd_tensor_contiguous(l->lengths, RD_I32, 1, (int64_t[]){LB});
   l->accepted = rd_tensor_contiguous(l->accept, RD_I32, 1, (int64_t[]){LB});
+  l->state.struct_size = sizeof l->state;
   l->state.pool = LAYER_TENSOR(l->pool, LB, LHV, LV, LK);
   l->records.struct_size = sizeof l->records;
   l->records.u = LAYER_TENSOR(l->u, LB, LC, LHV, LV);

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "core/check.h"
+#include "core/job.h"
 #include "core/context.h"
 #include "util/tensor.h"
 
@@ -34,7 +35,19 @@ static void tensors(void **state) {
   CHECK(RD_E_NULL, 0);
   CHECK(RD_OK, RDI_OPTIONAL);
   check(ctx, RD_E_NULL, rdi_check_tensor(ctx, "x", NULL, RDI_DT_F32, 3, want, 0));
+  /* An absent tensor is all zero; any field that is set without the type is a mistake. */
+  for (size_t i = 0; i < sizeof t; i += 4) {
+    if (i == offsetof(rd_tensor, dtype)) continue;
+    memset(&t, 0, sizeof t);
+    ((char *)&t)[i] = 1;
+    CHECK(RD_E_DTYPE, RDI_OPTIONAL);
+    CHECK(RD_E_DTYPE, 0);
+    check(ctx, RD_E_DTYPE, rdi_check_absent(ctx, "x", &t, "here"));
+  }
+  memset(&t, 0, sizeof t);
+  check(ctx, RD_OK, rdi_check_absent(ctx, "x", &t, "here"));
   t = good;
+  check(ctx, RD_E_PRESENCE, rdi_check_absent(ctx, "x", &t, "here"));
   CHECK(RD_OK, RDI_CONTIGUOUS | RDI_OUTPUT);
   t = good, t.dtype = RD_BF16;
   CHECK(RD_E_DTYPE, 0);
@@ -115,16 +128,15 @@ static void cumulative_lengths(void **state) {
     int64_t wide[4];
     for (int j = 0; j < 4; j++) wide[j] = cases[i].cu[j], narrow[j] = (int32_t)wide[j];
     const int64_t shape[] = {4};
+    const int flags = (cases[i].strict ? RDI_CU_RISES : 0) | (cases[i].exact ? RDI_CU_ALL : 0);
     const rd_tensor a = rd_tensor_contiguous(narrow, RD_I32, 1, shape);
     const rd_tensor b = rd_tensor_contiguous(wide, RD_I64, 1, shape);
-    check(ctx, cases[i].expected,
-          rdi_check_cu(ctx, "x", &a, 3, cases[i].total, cases[i].strict, cases[i].exact));
-    check(ctx, cases[i].expected,
-          rdi_check_cu(ctx, "x", &b, 3, cases[i].total, cases[i].strict, cases[i].exact));
+    check(ctx, cases[i].expected, rdi_check_cu(ctx, "x", &a, 3, cases[i].total, flags));
+    check(ctx, cases[i].expected, rdi_check_cu(ctx, "x", &b, 3, cases[i].total, flags));
   }
   int64_t over[] = {0, INT64_MAX};
   const rd_tensor t = rd_tensor_contiguous(over, RD_I64, 1, (int64_t[]){2});
-  check(ctx, RD_E_CU_END, rdi_check_cu(ctx, "x", &t, 1, 10, 0, 0));
+  check(ctx, RD_E_CU_END, rdi_check_cu(ctx, "x", &t, 1, 10, 0));
   check(ctx, RD_E_LENGTH, rdi_check_range(ctx, "x", &t, 0, 10, RD_E_LENGTH));
   check(ctx, RD_OK, rdi_check_range(ctx, "x", &t, 0, INT64_MAX, RD_E_LENGTH));
   const rdi_seqs packed = rdi_seqs_of(1, 9, &t, NULL), padded = rdi_seqs_of(2, 9, NULL, NULL);

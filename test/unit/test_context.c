@@ -36,6 +36,12 @@ static void options_are_checked(void **state) {
   rd_context_options_init(&o);
   o.allocator.alloc = counting_alloc;
   assert_int_equal(rd_context_create(&o, &ctx), RD_E_ENUM);
+  char why[80] = "?";
+  rd_context_options_init(&o);
+  o.message = why, o.message_size = sizeof why;
+  o.executor.reserved = 1;
+  assert_int_equal(rd_context_create(&o, &ctx), RD_E_PRESENCE);
+  assert_non_null(strstr(why, "executor.reserved"));
   rd_context_options_init(&o);
   o.isa_mask = ~rd_isa_usable() & ~(1u << 31);
   assert_int_equal(rd_context_create(&o, &ctx), RD_E_ISA);
@@ -165,7 +171,7 @@ static void executors_run_fail_and_block(void **state) {
   rd_context *ctx, *own;
   rd_context_options o;
   rd_context_options_init(&o);
-  o.executor = (rd_executor){backwards, &e, 0};
+  o.executor = (rd_executor){.run = backwards, .self = &e, .concurrency = 0};
   assert_int_equal(rd_context_create(&o, &ctx), RD_E_ENUM);
   o.executor.concurrency = 4;
   assert_int_equal(rd_context_create(&o, &ctx), RD_OK);
@@ -181,9 +187,11 @@ static void executors_run_fail_and_block(void **state) {
   rd_plan *plan, *own_plan;
   assert_status(ctx, RD_OK, rd_plan_create(ctx, &x->problem, &plan));
   assert_status(own, RD_OK, rd_plan_create(own, &y->problem, &own_plan));
+  const size_t reserved = rd_context_reserved(ctx); /* for the full cut, which an executor gets */
   assert_status(ctx, RD_OK, layer_step(ctx, plan, x));
   assert_status(own, RD_OK, layer_step(own, own_plan, y));
   assert_int_equal(e.calls, 3); /* one round each */
+  assert_int_equal(rd_context_reserved(ctx), reserved);
   assert_memory_equal(x->out, y->out, sizeof x->out);
   assert_memory_equal(x->pool, y->pool, sizeof x->pool);
   assert_memory_equal(x->u, y->u, sizeof x->u);

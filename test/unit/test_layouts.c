@@ -2,7 +2,7 @@
 #include "unit.h"
 
 #include "core/context.h"
-#include "core/run.h"
+#include "core/states.h"
 
 enum { B = 2, T = 20, HK = 1, HV = 2, K = 24, V = 70, C = 21, STATE = HV * V * K };
 
@@ -35,7 +35,8 @@ static rd_tensor tensor(void *p, rd_dtype dtype, int32_t rank, int64_t a, int64_
 
 static rd_slots pool_of(const rd_problem *p, void *data, int64_t slots) {
   const int vk = p->state_layout == RD_STATE_VK;
-  return (rd_slots){.pool = tensor(data, p->state_dtype, 4, slots, HV, vk ? V : K, vk ? K : V)};
+  return (rd_slots){.struct_size = sizeof(rd_slots),
+                    .pool = tensor(data, p->state_dtype, 4, slots, HV, vk ? V : K, vk ? K : V)};
 }
 
 static void run_verbs(rd_context *ctx, run_data *d, rd_state_layout layout, rd_dtype dtype) {
@@ -77,7 +78,7 @@ static void run_verbs(rd_context *ctx, run_data *d, rd_state_layout layout, rd_d
 #define RUN(i, call)                                                                               \
   act.out = tensor(d->out[i], RD_F32, 4, B, T, HV, V);                                             \
   assert_status(ctx, RD_OK, call)
-  RUN(0, rd_prefill(ctx, plan, &seq, &act, &initial, &final));
+  RUN(0, rd_prefill(ctx, plan, &seq, &act, &initial, &final, NULL));
   RUN(1, rd_verify(ctx, plan, &seq, &act, &working, &rec));
   RUN(1, rd_commit(ctx, plan, &rec, &accepted, &working));
   RUN(2, rd_decode(ctx, plan, &seq, &act, &working, NULL, &shots));

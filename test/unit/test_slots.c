@@ -2,7 +2,7 @@
  */
 #include "unit.h"
 
-#include "core/check.h"
+#include "core/slots.h"
 #include "core/context.h"
 
 static int setup(void **state) { return rd_context_create(NULL, (rd_context **)state) != RD_OK; }
@@ -121,8 +121,8 @@ static void snapshots(void **state) {
       const int strict = cases[i].pad_is_error;
       assert_int_equal(rdi_enter(ctx), RD_OK);
       const rd_status got =
-          rdi_leave(ctx, rdi_check_snapshots(ctx, "x", &seqs, 6, &read, strict ? NULL : &write,
-                                             &shots, strict ? RDI_NO_PAD : PAD));
+          rdi_leave(ctx, rdi_check_snapshots(ctx, "x", &seqs, &read, strict ? NULL : &write, &shots,
+                                             strict ? RDI_NO_PAD : PAD));
       if (got != cases[i].expected)
         fail_msg("case %zu: expected %s, got %s (%s)", i, rd_status_name(cases[i].expected),
                  rd_status_name(got), rd_last_error(ctx));

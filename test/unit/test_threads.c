@@ -1,6 +1,9 @@
 /* The built-in pool: every slice once, whatever the number of slices, rounds and threads; fork. */
 #include "unit.h"
 
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -98,6 +101,44 @@ static void fork_makes_the_pool_anew(void **state) {
   rdi_pool_destroy(pool);
 }
 
+typedef struct masks {
+  pthread_t caller;
+  atomic_int workers, open;
+} masks;
+
+/* Counts what signals a worker would take; the caller waits until there is one. */
+static void look(void *arg, int64_t slice) {
+  masks *m = arg;
+  (void)slice;
+  if (pthread_equal(pthread_self(), m->caller)) {
+    while (!atomic_load(&m->workers)) sched_yield();
+    return;
+  }
+  sigset_t blocked;
+  pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+  for (int s = 1; s < 32; s++)
+    if (s != SIGKILL && s != SIGSTOP && !sigismember(&blocked, s)) atomic_fetch_add(&m->open, 1);
+  atomic_fetch_add(&m->workers, 1);
+}
+
+/* Signals are the application's: workers take none, and the caller's mask stays. */
+static void workers_block_signals(void **state) {
+  (void)state;
+  sigset_t some, before, after;
+  sigemptyset(&some);
+  sigaddset(&some, SIGUSR2);
+  pthread_sigmask(SIG_SETMASK, &some, &before);
+  rdi_pool *pool;
+  assert_int_equal(rdi_pool_create(&plain, 3, &pool), RD_OK);
+  pthread_sigmask(SIG_SETMASK, &before, &after);
+  for (int s = 1; s < 32; s++) assert_int_equal(sigismember(&after, s), s == SIGUSR2);
+  masks m = {.caller = pthread_self()};
+  rdi_pool_run(pool, look, &m, 3);
+  assert_true(atomic_load(&m.workers) >= 1);
+  assert_int_equal(atomic_load(&m.open), 0);
+  rdi_pool_destroy(pool);
+}
+
 static void counts_cpus(void **state) {
   (void)state;
   assert_true(rdi_cpu_count() >= 1);
@@ -108,6 +149,7 @@ int main(void) {
       cmocka_unit_test(each_slice_once),
       cmocka_unit_test(slow_threads_wake_late),
       cmocka_unit_test(fork_makes_the_pool_anew),
+      cmocka_unit_test(workers_block_signals),
       cmocka_unit_test(counts_cpus),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,6 +23,11 @@ enum { WIDE = 2 };
     return (rdi_col){op(a.lo, b.lo, c.lo), op(a.hi, b.hi, c.hi)};                                  \
   }
 
+RDI_INLINE rdi_col c_fix(rdi_col a) {
+  __asm__("" : "+x"(a.lo), "+x"(a.hi));
+  return a;
+}
+
 /* p 2^n in two factors: the first product is exact, so the second rounds once. n is an integer; for
  * NaN the factors are arbitrary and p carries the NaN. */
 RDI_INLINE __m256 pow2(__m256 p, __m256 n) {
@@ -56,6 +61,10 @@ RDI_INLINE rdi_col c_load(const float *p) {
 }
 RDI_INLINE void c_store(float *p, rdi_col x) {
   _mm256_storeu_ps(p, x.lo), _mm256_storeu_ps(p + 8, x.hi);
+}
+RDI_INLINE rdi_col c_left(rdi_col x, rdi_col y, rdi_col a, rdi_col b) {
+  return (rdi_col){_mm256_blendv_ps(b.lo, a.lo, _mm256_cmp_ps(x.lo, y.lo, _CMP_LT_OQ)),
+                   _mm256_blendv_ps(b.hi, a.hi, _mm256_cmp_ps(x.hi, y.hi, _CMP_LT_OQ))};
 }
 RDI_INLINE float c_sum(rdi_col a) { return rdi_tree1(a.lo, a.hi); }
 

@@ -25,6 +25,13 @@ RDI_INLINE rdi_col c_max(rdi_col a, rdi_col b) { return _mm512_max_ps(a, b); }
 RDI_INLINE rdi_col c_flip(rdi_col a) { return _mm512_xor_ps(a, _mm512_set1_ps(-0.0f)); }
 RDI_INLINE rdi_col c_below(rdi_col a) { return _mm512_or_ps(a, _mm512_set1_ps(-0.0f)); }
 RDI_INLINE rdi_col c_pow2(rdi_col p, rdi_col n) { return _mm512_scalef_ps(p, n); }
+RDI_INLINE rdi_col c_left(rdi_col x, rdi_col y, rdi_col a, rdi_col b) {
+  return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, y, _CMP_LT_OQ), b, a);
+}
+RDI_INLINE rdi_col c_fix(rdi_col a) {
+  __asm__("" : "+v"(a));
+  return a;
+}
 RDI_INLINE float c_sum(rdi_col a) { return rdi_tree1(a); }
 
 RDI_INLINE rdi_col c_keep(rdi_col a, int64_t left) {

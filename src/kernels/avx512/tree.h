@@ -54,7 +54,8 @@ RDI_INLINE float rdi_tree1(__m512 p) {
 
 /* Lanes of a column of 16 keys that exist. */
 RDI_INLINE __mmask16 rdi_lanes(long long left) {
-  return left >= 16 ? (__mmask16)0xffff : (__mmask16)((1u << (left > 0 ? left : 0)) - 1u);
+  const unsigned lanes = left >= 16 ? 0xffffu : (1u << (left > 0 ? left : 0)) - 1u;
+  return (__mmask16)lanes;
 }
 
 #endif

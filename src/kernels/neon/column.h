@@ -26,13 +26,20 @@ enum { WIDE = 1 };
     return y;                                                                                      \
   }
 
-/* p 2^n in two factors: the first product is exact, so the second rounds once. n is an integer; for
- * NaN the factors are arbitrary and p carries the NaN. */
+RDI_INLINE rdi_col c_fix(rdi_col a) {
+  C_EACH __asm__("" : "+w"(a.q[j]));
+  return a;
+}
+
+/* p 2^n by the exponent field, p in [0.5, 2): no flag is raised where the result is flushed or
+ * infinite. n is an integer (0 for NaN, which p carries). */
 RDI_INLINE float32x4_t pow2(float32x4_t p, float32x4_t n) {
-  int32x4_t i = vcvtnq_s32_f32(n), half = vshrq_n_s32(i, 1), bias = vdupq_n_s32(127);
-  int32x4_t rest = vsubq_s32(i, half);
-  p = vmulq_f32(p, vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(half, bias), 23)));
-  return vmulq_f32(p, vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(rest, bias), 23)));
+  const int32x4_t i = vcvtnq_s32_f32(n), bits = vreinterpretq_s32_f32(p);
+  const int32x4_t field = vaddq_s32(vshrq_n_s32(bits, 23), i);
+  int32x4_t y = vaddq_s32(bits, vshlq_n_s32(i, 23));
+  y = vbslq_s32(vcleq_s32(field, vdupq_n_s32(0)), vdupq_n_s32(0), y);
+  y = vbslq_s32(vcgeq_s32(field, vdupq_n_s32(255)), vdupq_n_s32(0x7f800000), y);
+  return vbslq_f32(vceqq_f32(p, p), vreinterpretq_f32_s32(y), p);
 }
 
 C_MAP(c_set, (float x), vdupq_n_f32(x))
@@ -49,6 +56,8 @@ C_MAP(c_below, (rdi_col a), vnegq_f32(vabsq_f32(a.q[j])))
 C_MAP(c_fma, (rdi_col a, rdi_col b, rdi_col c), vfmaq_f32(c.q[j], a.q[j], b.q[j]))
 C_MAP(c_nfma, (rdi_col a, rdi_col b, rdi_col c), vfmsq_f32(c.q[j], a.q[j], b.q[j]))
 C_MAP(c_pow2, (rdi_col p, rdi_col n), pow2(p.q[j], n.q[j]))
+C_MAP(c_left, (rdi_col x, rdi_col edge, rdi_col a, rdi_col b),
+      vbslq_f32(vcltq_f32(x.q[j], edge.q[j]), a.q[j], b.q[j]))
 
 RDI_INLINE void c_store(float *p, rdi_col x) { C_EACH vst1q_f32(p + 4 * j, x.q[j]); }
 

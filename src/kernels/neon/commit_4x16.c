@@ -2,6 +2,7 @@
  * 4 rows x 16 keys of S stay in 16 registers while all records pass over them. */
 #include "kernels/neon/column.h"
 #include "kernels/registry.h"
+#include "kernels/neon/flush.h"
 
 enum { COLS = 4, ROWS = 4, KEYS = 4 * COLS };
 
@@ -36,4 +37,23 @@ RDI_INLINE void tile(const rdi_commit_args *g, int64_t row, int64_t c, int rows,
 
 #include "kernels/commit_rows.h"
 
-void rdi_commit_neon_4x16(const rdi_commit_args *g) { commit_rows(g); }
+static __attribute__((noinline)) void commit_group(const rdi_commit_args *g) { commit_rows(g); }
+
+void rdi_commit_neon_4x16(const rdi_commit_args *g) {
+  _Alignas(64) float saved[SAVED];
+  const int in_place = g->s_out == g->s_in;
+  const int64_t step = rows_at_once(g->R, g->Kp, in_place);
+  for (int64_t r = 0; r < g->R; r += step) {
+    rdi_commit_args part = *g;
+    part.R = g->R - r < step ? g->R - r : step;
+    part.s_in = g->s_in + r * g->in_stride, part.s_out = g->s_out + r * g->out_stride;
+    part.u = g->u + r;
+    if (r + step < g->R) part.next = part.s_in + step * g->in_stride;
+    if (in_place) save_rows(saved, g->Kp, part.s_in, g->in_stride, part.R, g->K);
+    underflow_clear();
+    commit_group(&part);
+    if (!underflow()) continue;
+    if (in_place) part.s_in = saved, part.in_stride = g->Kp;
+    rdi_commit_scalar(&part);
+  }
+}

@@ -3,6 +3,7 @@
  * registers; four pairs of rows (r, r + 4) make a block of 8. */
 #include "kernels/neon/column.h"
 #include "kernels/registry.h"
+#include "kernels/neon/flush.h"
 #include "kernels/rows_blocks.h"
 
 enum { DOTS = 1, UPDATE = 2, STORE = 4, PAIR = 2 };
@@ -125,4 +126,25 @@ int64_t rdi_rows_scratch_neon_8x16(int64_t R, int64_t K) {
   return rows_scratch(K);
 }
 
-void rdi_rows_neon_8x16(const rdi_rows_args *g) { run_rows(g); }
+RDI_OUT void run_group_of_rows(const rdi_rows_args *g) { run_rows(g); }
+
+void rdi_rows_neon_8x16(const rdi_rows_args *g) {
+  _Alignas(64) float saved[SAVED];
+  const int in_place = g->s_out == g->s_in;
+  const int64_t step = rows_at_once(g->R, g->Kp, in_place);
+  for (int64_t r = 0; r < g->R; r += step) {
+    rdi_rows_args part = *g;
+    part.R = g->R - r < step ? g->R - r : step;
+    part.s_in = g->s_in + r * g->in_stride;
+    if (g->s_out) part.s_out = g->s_out + r * g->out_stride;
+    part.v = g->v + r, part.u = g->u + r;
+    if (g->o) part.o = g->o + r;
+    if (r + step < g->R) part.next = part.s_in + step * g->in_stride;
+    if (in_place) save_rows(saved, g->Kp, part.s_in, g->in_stride, part.R, g->K);
+    underflow_clear();
+    run_group_of_rows(&part);
+    if (!underflow()) continue;
+    if (in_place) part.s_in = saved, part.in_stride = g->Kp;
+    rdi_rows_scalar(&part);
+  }
+}

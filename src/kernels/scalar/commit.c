@@ -11,10 +11,10 @@ void RDI_NAME(commit)(const rdi_commit_args *x) {
     for (int64_t i = 0; i < x->m; i++) {
       const float u = x->u[i * x->u_stride + r], *k = x->k + i * x->Kp;
       if (x->a == NULL) {
-        for (int64_t c = 0; c < x->K; c++) s[c] = fmaf(u, k[c], s[c]);
+        for (int64_t c = 0; c < x->K; c++) s[c] = rdi_fma(u, k[c], s[c]);
       } else {
         const float *a = x->a + i * x->Kp;
-        for (int64_t c = 0; c < x->K; c++) s[c] = fmaf(u, k[c], a[c] * s[c]);
+        for (int64_t c = 0; c < x->K; c++) s[c] = rdi_fma(u, k[c], rdi_mul(a[c], s[c]));
       }
     }
     memcpy(x->s_out + r * x->out_stride, s, (size_t)x->K * sizeof *s);

@@ -20,10 +20,12 @@ static void load(float *dst, const void *base, rd_dtype dtype, int64_t offset, i
 static void decay(float *a, const rdi_prep_args *x, int64_t n) {
   switch (x->gate) {
   case RD_GATE_LOWER_BOUND:
-    for (int64_t i = 0; i < n; i++) a[i] = rdi_exp_c(x->lb * rdi_sig_c(x->eA * (a[i] + x->dt[i])));
+    for (int64_t i = 0; i < n; i++)
+      a[i] = rdi_exp_c(rdi_mul(x->lb, rdi_sig_c(rdi_mul(x->eA, rdi_add(a[i], x->dt[i])))));
     break;
   case RD_GATE_SOFTPLUS:
-    for (int64_t i = 0; i < n; i++) a[i] = rdi_exp_c(-(x->eA * rdi_softplus_c(a[i] + x->dt[i])));
+    for (int64_t i = 0; i < n; i++)
+      a[i] = rdi_exp_c(-rdi_rate_c(x->A_log, x->eA, rdi_add(a[i], x->dt[i])));
     break;
   case RD_GATE_LOG:
     for (int64_t i = 0; i < n; i++) a[i] = rdi_exp_c(a[i]);
@@ -54,20 +56,20 @@ void RDI_NAME(prep)(const rdi_prep_args *x) {
     for (int64_t c = x->K; c < x->Kp; c++) k[c] = 0.0f, q[c] = 0.0f;
     float nq = x->scale;
     if (x->l2norm) {
-      const float nk = 1.0f / sqrtf(rdi_dot16(k, k, x->Kp) + x->eps);
-      nq = x->scale / sqrtf(rdi_dot16(q, q, x->Kp) + x->eps);
-      for (int64_t c = 0; c < x->K; c++) k[c] = k[c] * nk;
+      const float nk = rdi_div(1.0f, rdi_sqrt(rdi_add(rdi_dot16(k, k, x->Kp), x->eps)));
+      nq = rdi_div(x->scale, rdi_sqrt(rdi_add(rdi_dot16(q, q, x->Kp), x->eps)));
+      for (int64_t c = 0; c < x->K; c++) k[c] = rdi_mul(k[c], nk);
     }
-    for (int64_t c = 0; c < x->K; c++) q[c] = q[c] * nq;
+    for (int64_t c = 0; c < x->K; c++) q[c] = rdi_mul(q[c], nq);
     gate(a, x, t);
     for (int64_t c = 0; c < x->Kp; c++) {
-      x->kt_out[t * x->Kp + c] = a[c] * k[c];
-      x->qt_out[t * x->Kp + c] = a[c] * q[c];
+      x->kt_out[t * x->Kp + c] = rdi_mul(a[c], k[c]);
+      x->qt_out[t * x->Kp + c] = rdi_mul(a[c], q[c]);
     }
     x->kq_out[t] = rdi_dot16(k, q, x->Kp);
     float beta;
     load(&beta, x->beta, x->beta_dtype, t * x->beta_stride, 1);
     if (x->beta_kind == RD_BETA_LOGIT) beta = rdi_sig_c(beta);
-    x->beta_out[t] = beta * x->beta_times;
+    x->beta_out[t] = rdi_mul(beta, x->beta_times);
   }
 }

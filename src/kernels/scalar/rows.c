@@ -18,12 +18,12 @@ void RDI_NAME(rows)(const rdi_rows_args *x) {
     for (int64_t t = 0; t < x->n; t++) {
       const float *k = x->k + t * x->Kp, *a = x->a + t * x->Kp;
       const float yk = rdi_dot16(s, x->kt + t * x->Kp, x->Kp);
-      const float u = x->beta[t] * (x->v[t * x->v_stride + r] - yk);
+      const float u = rdi_mul(x->beta[t], rdi_sub(x->v[t * x->v_stride + r], yk));
       x->u[t * x->u_stride + r] = u;
       if (x->o != NULL)
-        x->o[t * x->o_stride + r] = fmaf(u, x->kq[t], rdi_dot16(s, x->qt + t * x->Kp, x->Kp));
+        x->o[t * x->o_stride + r] = rdi_fma(u, x->kq[t], rdi_dot16(s, x->qt + t * x->Kp, x->Kp));
       if (t + 1 == x->n && x->s_out == NULL) break;
-      for (int64_t c = 0; c < x->K; c++) s[c] = fmaf(u, k[c], a[c] * s[c]);
+      for (int64_t c = 0; c < x->K; c++) s[c] = rdi_fma(u, k[c], rdi_mul(a[c], s[c]));
     }
     if (x->s_out != NULL) memcpy(x->s_out + r * x->out_stride, s, (size_t)x->K * sizeof *s);
   }

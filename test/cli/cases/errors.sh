@@ -20,9 +20,9 @@ zeros case.npy f4 '(1, 4, 6)' 24
 refused chunk_gated_delta_rule in.st --set g=case.npy
 zeros case.npy f4 '(1, 1, 1, 4, 5)' 20
 refused chunk_gated_delta_rule in.st --set g=case.npy
-quietly gen chunk_gated_delta_rule --shape B=1,Hk=3,Hv=4,T=5,K=16,V=16 -o in.st
+zero_chunk 1 3 4 5 16 16
 refused chunk_gated_delta_rule in.st
-quietly gen chunk_gated_delta_rule --shape B=1,Hk=1,Hv=1,T=2,K=513,V=16 -o in.st
+zero_chunk 1 1 1 2 513 16
 refused chunk_gated_delta_rule in.st
 quietly gen chunk_gated_delta_rule --shape B=1,Hk=1,Hv=1,T=2,K=16,V=16 -o in.st
 refused chunk_gated_delta_rule in.st --scale-value 1e300
@@ -39,9 +39,9 @@ refused commit_recurrent_kda_replayssm in.st --set replay_u=case.npy
 zeros case.npy f4 '(2, 3, 1, 128)' 768
 refused commit_recurrent_kda_replayssm in.st --set replay_k=case.npy
 
-quietly gen fused_recurrent_kda_replayssm --shape B=1,N=1,T=4,C=3 -o in.st
+zero_verify 1 1 4 3
 refused fused_recurrent_kda_replayssm in.st
-quietly gen fused_recurrent_kda_replayssm --shape B=1,N=97,T=1 -o in.st
+zero_verify 1 97 1 1
 refused fused_recurrent_kda_replayssm in.st
 quietly gen fused_recurrent_kda_replayssm --shape N=1 --lengths 2,2 --layout-qkv TND -o in.st
 refused fused_recurrent_kda_replayssm in.st
@@ -66,7 +66,7 @@ npy case.npy i4 '(10,)' 1 2 3 4 5 6 7 8 9 10
 refused flash_kda in.st --set metadata=case.npy
 npy case.npy i4 '(2,)' 0 4
 refused flash_kda in.st --set cu_seqlens=case.npy
-quietly gen flash_kda --shape B=1,Hk=2,Hv=3,T=3 -o in.st
+zero_flash 1 2 3 3
 refused flash_kda in.st
 
 quietly gen fused_recurrent_kda --shape B=2,N=1,T=2,R=4 -o in.st
@@ -78,7 +78,7 @@ npy case.npy i4 '(2,)' 1 3
 refused fused_recurrent_kda in.st --set num_accepted_tokens=case.npy
 npy case.npy i4 '(2,)' -1 0
 refused fused_recurrent_kda in.st --set num_accepted_tokens=case.npy
-quietly gen fused_recurrent_kda --shape B=2,N=1,T=2,R=3 -o in.st
+zero_decode 2 1 2 3
 refused fused_recurrent_kda in.st
 
 # Files.

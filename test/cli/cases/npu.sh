@@ -16,6 +16,7 @@ grep -c 'missing: M_V' faulty | sed 's/^[1-9][0-9]*$/some/'
 grep -m 1 'hardware trap' faulty
 grep -c 'witness: an allowed order gives' faulty | sed 's/^[1-9][0-9]*$/some/'
 tail -n 1 faulty
+model npu race chunk_gated_delta_rule --without M_V --with M_V | grep -v -e ^dropped -e ^asked
 run npu race chunk_gated_delta_rule --without V_M >faulty
 grep -m 1 'race WAR' faulty | loose
 grep -m 1 -o 'missing: V_M' faulty
@@ -40,6 +41,10 @@ python3 -c 'import json; print(len(json.load(open("t.json"))["traceEvents"]) > 1
 wc -l <t.log | sed 's/^[1-9][0-9]*$/some/'
 
 # Mistakes.
+run npu race chunk_gated_delta_rule --with ''
+run npu race chunk_gated_delta_rule --with M_V,
+run npu race chunk_gated_delta_rule --without M_V,
+run npu race chunk_gated_delta_rule --with M_V --mutate
 run npu race no_such_kernel
 run npu walk chunk_gated_delta_rule
 run npu race chunk_gated_delta_rule --schedule slow

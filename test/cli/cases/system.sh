@@ -26,3 +26,7 @@ else
   for _ in 1 2 3; do echo "memory limit of a model's input: [3]"; done
 fi
 left_over in.st old.st
+# Without --threads a failure to make threads does not speak of 0 of them.
+(ulimit -v 10000 && "$R" run commit_recurrent_kda_replayssm in.st -o out.st >/dev/null 2>.stderr)
+grep 'with 0 threads' .stderr
+rm -f out.st

@@ -1,6 +1,6 @@
 # Help, versions, and everything a command line can have wrong.
 run --help | grep -vE '^  (bench|npu) '
-run --version | sed 's/[0-9]*\.[0-9]*\.[0-9]*/X.Y.Z/'
+run --version | sed 's/[0-9]*\.[0-9]*\.[0-9]*\(-dev\)*/X.Y.Z/'
 head_of 1 help
 run | grep -vE '^  (bench|npu) '
 run nonsense

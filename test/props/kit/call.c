@@ -209,7 +209,7 @@ void call_check_rest(const call *c) {
 }
 
 /* ------------------------------------------------------------------ pools -------------------- */
-const rd_slots no_slots;
+const rd_slots no_slots = {.struct_size = sizeof(rd_slots)};
 
 pool *pool_make(const rd_problem *p, int64_t slots, int64_t gap) {
   pool *pl = mem_heap(sizeof *pl);

@@ -32,10 +32,10 @@ void pb_describe(const rd_problem *p, char *buf, size_t n) {
            p->state_layout == RD_STATE_VK ? "VK" : "KV", dt_name(p->state_dtype),
            dt_name(p->qkv_dtype), dt_name(p->gate_dtype), dt_name(p->beta_dtype),
            dt_name(p->out_dtype), dt_name(p->record_dtype), dt_name(p->decay_dtype), p->scale,
-           p->scale_default ? " (default)" : "");
+           p->has_scale ? "" : " (default)");
 }
 
-static rd_dtype any_float(void) {
+static int32_t any_float(void) {
   static const rd_dtype t[] = {RD_F32, RD_F16, RD_BF16};
   return t[rng_int(0, 2)];
 }
@@ -51,7 +51,7 @@ rd_problem pb_random(void) {
   p.beta = rng_int(0, 1) ? RD_BETA_VALUE : RD_BETA_LOGIT;
   p.beta_times = (int32_t)rng_int(1, 2);
   p.qk_norm = rng_int(0, 1) ? RD_QK_AS_IS : RD_QK_L2;
-  p.scale_default = (int32_t)rng_int(0, 1);
+  p.has_scale = 1 - (int32_t)rng_int(0, 1);
   p.scale = rng_uniform(-2, 2);
   p.head_map = rng_int(0, 1) ? RD_HEADS_GROUPED : RD_HEADS_TILED;
   p.Hk = rng_int(1, 3);
@@ -149,4 +149,41 @@ data *data_make(const rd_problem *p, int64_t n, const int64_t *len) {
   for (int64_t i = 0; i < n; i++) d->s[i] = draw_sequence(d, len[i]);
   data_requantise(d);
   return d;
+}
+
+/* Subnormal, or a few places around a power of two where a product with its like meets 2^-126. */
+static float vanishing(void) {
+  static const int exponents[] = {-63, -63, -63, -126, -126, -125, -127, -103, -64};
+  double x =
+      ldexp(1 + (double)rng_int(-3, 3) * 0x1p-23, exponents[rng_int(0, PT_LEN(exponents) - 1)]);
+  if (rng_int(0, 4) == 0) x = ldexp(rng_uniform(1, 2), (int)rng_int(-149, -100));
+  return (float)(rng_int(0, 1) ? x : -x);
+}
+
+static void sink(float *x, int64_t n) { /* nearly all of them */
+  for (int64_t i = 0; i < n; i++)
+    if (rng_int(0, 15)) x[i] = vanishing();
+}
+
+void data_vanishing(data *d) {
+  static const double gates[] = {0,   -1,  -20, -45,  -60,  -80,  -86,   -87.3,
+                                 -88, -95, -98, -103, -104, -110, -2661, -INFINITY};
+  const rd_problem *p = &d->p;
+  for (int64_t i = 0; i < d->n; i++) {
+    seqdata *s = &d->s[i];
+    for (int64_t t = 0; t < s->len; t++) {
+      if (rng_int(0, 2)) sink(s->v + t * p->Hv * p->V, p->Hv * p->V);
+      if (rng_int(0, 2) == 0) sink(s->k + t * p->Hk * p->K, p->Hk * p->K);
+      if (rng_int(0, 2) == 0) sink(s->q + t * p->Hk * p->K, p->Hk * p->K);
+    }
+    for (int64_t j = 0; s->g && j < s->len * p->Hv * d->G; j++) {
+      double g = gates[rng_int(0, PT_LEN(gates) - 1)];
+      if (p->gate == RD_GATE_DECAY) g = rng_int(0, 3) ? exp(g) : (double)vanishing();
+      if (rng_int(0, 1)) s->g[j] = (float)g;
+    }
+    for (int64_t j = 0; j < s->len * p->Hv; j++)
+      if (p->beta == RD_BETA_VALUE && rng_int(0, 7) == 0) s->beta[j] = fabsf(vanishing());
+    sink(s->S0, data_state_n(d));
+  }
+  data_requantise(d);
 }

@@ -18,6 +18,13 @@ rd_problem kda_problem(int64_t Hk, int64_t Hv, double lower_bound) {
   return p;
 }
 
+void kda_short(data *d) {
+  for (int64_t b = 0; b < d->n; b++)
+    for (int64_t i = 0; i < d->s[b].len * d->p.Hk * KDA_D; i++)
+      d->s[b].q[i] *= 1e-4f, d->s[b].k[i] *= 1e-4f;
+  data_requantise(d);
+}
+
 const char *kda_layout_name(rd_layout_qkv l) {
   return l == RD_BSND ? "BSND" : l == RD_BNSD ? "BNSD" : "TND";
 }

@@ -15,6 +15,8 @@ typedef struct kda {
 } kda;
 
 rd_problem kda_problem(int64_t Hk, int64_t Hv, double lower_bound);
+/* Scales all q and k to a length of about 1e-3, where eps is as large as the sum of squares. */
+void kda_short(data *d);
 /* S 0: the longest sequence. */
 kda kda_make(const data *d, rd_layout_qkv layout, int64_t S);
 const char *kda_layout_name(rd_layout_qkv l);

@@ -126,6 +126,9 @@ void pb_describe(const rd_problem *p, char *buf, size_t n);
 rd_problem pb_random(void); /* every choice drawn; small sizes */
 data *data_make(const rd_problem *p, int64_t n, const int64_t *len);
 void data_requantise(data *d); /* after an edit of values: to the element types again */
+/* Numbers whose products and sums lie around 2^-126: subnormal states, values and decays, keys of size
+ * 2^-63 next to ordinary ones, gates from 0 to -inf through those that leave f32's range. */
+void data_vanishing(data *d);
 int64_t data_gate_numbers(const rd_problem *p);
 int64_t hk_of(const rd_problem *p, int64_t hv);
 int64_t data_state_n(const data *d); /* Hv*V*K */
@@ -213,7 +216,7 @@ extern const rd_slots no_slots;
 typedef struct recs {
   rd_problem p;
   int64_t B, C, G;
-  tb u, k, decay;
+  tb u, k, decay, parents; /* parents absent; tree.h gives them */
   blk *lengths;
   rd_records r;
 } recs;

@@ -51,7 +51,7 @@ static void in_double(const data *d, int64_t s, int64_t t, int64_t hv, operands 
     normalise(o->k, K, p->l2_eps);
     normalise(o->q, K, p->l2_eps);
   }
-  double scale = p->scale_default ? 1 / sqrt((double)K) : p->scale;
+  double scale = p->has_scale ? p->scale : 1 / sqrt((double)K);
   for (int64_t c = 0; c < K; c++) o->q[c] *= scale;
   o->beta = (double)q->beta[t * p->Hv + hv];
   if (p->beta == RD_BETA_LOGIT) o->beta = sigmoid(o->beta);

@@ -31,7 +31,29 @@ double world_bound(const data *d, int64_t T) {
   return d->p.gate == RD_GATE_NONE ? 6e-6 * sqrt(fmax(1, t / 256)) + 6e-8 * t : 2e-6;
 }
 
-double world_abs(const data *d, int64_t T) { return (double)(d->p.K + T) * 0x1p-149; }
+static double largest(const float *x, int64_t n) {
+  double m = 0;
+  for (int64_t i = 0; i < n; i++)
+    if (isfinite(x[i])) m = fmax(m, fabs((double)x[i]));
+  return m;
+}
+
+/* (K+T) 2^-126 (1+max|q|)(1+max|k|)(1+max|v|): what flushing may take, term by term. The norm of a
+ * vanishing vector multiplies what was lost of it by up to eps^-1/2. */
+double world_abs(const data *d, int64_t T) {
+  const rd_problem *p = &d->p;
+  double q = 0, k = 0, v = 0;
+  for (int64_t i = 0; i < d->n; i++) {
+    const seqdata *s = &d->s[i];
+    q = fmax(q, largest(s->q, s->len * p->Hk * p->K));
+    k = fmax(k, largest(s->k, s->len * p->Hk * p->K));
+    v = fmax(v, largest(s->v, s->len * p->Hv * p->V));
+  }
+  if (p->qk_norm == RD_QK_L2) q = k = 1;
+  q *= p->has_scale ? fabs(p->scale) : 1 / sqrt((double)p->K);
+  const double norm = p->qk_norm == RD_QK_L2 ? 1 / sqrt(fmin(1, p->l2_eps)) : 1;
+  return norm * (double)(p->K + T) * 0x1p-126 * (1 + q) * (1 + k) * (1 + v);
+}
 
 void world_check_oracle(const world *w) {
   const data *d = w->d;

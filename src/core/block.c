@@ -1,0 +1,135 @@
+/* What goes into a block of tokens and what comes out of it. */
+#include "core/block.h"
+
+#define RDI_SOFT /* exp(A_log) has the same bits whatever kernels the context runs */
+#include "kernels/c1.h"
+
+static int first_of_group(const rdi_math *m, int64_t h) {
+  return m->head_map == RD_HEADS_GROUPED ? h % (m->Hv / m->Hk) == 0 : h < m->Hk;
+}
+
+void rdi_prepare(const rdi_item *it, int64_t t, int64_t n, const rdi_operands *to) {
+  const rdi_job *job = it->job;
+  const rdi_math *m = &job->m;
+  const int64_t hk = rdi_key_head(m, it->h);
+  const int raw = m->gate == RD_GATE_LOWER_BOUND || m->gate == RD_GATE_SOFTPLUS;
+  const float A_log = raw ? job->A_log[it->h * job->A_log_stride] : 0.0f;
+  it->k->prep(&(rdi_prep_args){
+      .n = n,
+      .K = m->K,
+      .Kp = m->Kp,
+      .q = rdi_view_at(it, &job->q, t, hk),
+      .k = rdi_view_at(it, &job->k, t, hk),
+      .q_stride = job->q.st,
+      .k_stride = job->k.st,
+      .qk_dtype = job->q.dtype,
+      .l2norm = m->l2norm,
+      .eps = m->eps,
+      .scale = m->scale,
+      .gate = m->gate,
+      .axis = m->axis,
+      .g = job->g.base ? rdi_view_at(it, &job->g, t, it->h) : NULL,
+      .g_stride = job->g.st,
+      .g_dtype = job->g.dtype,
+      .lb = m->lb,
+      .A_log = A_log,
+      .eA = raw ? rdi_eA_c(A_log) : 0.0f,
+      .dt = raw ? job->dt_bias + it->h * job->dt_stride : NULL,
+      .beta = rdi_view_at(it, &job->beta, t, it->h),
+      .beta_stride = job->beta.st,
+      .beta_dtype = job->beta.dtype,
+      .beta_kind = m->beta_kind,
+      .beta_times = m->beta_times,
+      .k_out = to->k,
+      .a_out = to->a,
+      .kt_out = to->kt,
+      .qt_out = to->qt,
+      .kq_out = to->kq,
+      .beta_out = to->beta,
+  });
+}
+
+rdi_block rdi_open_block(const rdi_item *it, int64_t t, int64_t n) {
+  const rdi_job *job = it->job;
+  const int64_t Rp = it->lane->Rp;
+  rdi_block blk = {.t = t, .n = n, .v_stride = Rp, .u_stride = Rp, .o_stride = Rp};
+  rdi_prepare(it, t, n, &it->lane->op);
+  char *v = rdi_at(rdi_view_at(it, &job->v, t, it->h), it->r, job->v.dtype);
+  if (job->v.dtype == RD_F32) {
+    blk.v = (const float *)(const void *)v;
+    blk.v_stride = job->v.st;
+  } else {
+    for (int64_t i = 0; i < n; i++)
+      it->k->widen(it->lane->v + i * Rp, rdi_at(v, i * job->v.st, job->v.dtype), job->v.dtype,
+                   it->R);
+    blk.v = it->lane->v;
+  }
+  blk.o = it->lane->o;
+  if (job->out.dtype == RD_F32) {
+    blk.o = (float *)(void *)rdi_at(rdi_view_at(it, &job->out, t, it->h), it->r, RD_F32);
+    blk.o_stride = job->out.st;
+  }
+  blk.u = it->lane->u;
+  if (rdi_makes_records(job) && job->next.u.dtype == RD_F32) {
+    blk.u = (float *)(void *)rdi_at(rdi_record_at(it, &job->next.u, t, it->h), it->r, RD_F32);
+    blk.u_stride = job->next.u.st;
+  }
+  return blk;
+}
+
+void rdi_put_keys(const rdi_item *it, int64_t t, int64_t n, const float *keys,
+                  const float *decays) {
+  const rdi_math *m = &it->job->m;
+  const rdi_recs *recs = &it->job->next;
+  const rdi_kernels *k = it->k;
+  if (it->r != 0) return;
+  if (first_of_group(m, it->h))
+    for (int64_t i = 0; i < n; i++)
+      k->narrow(rdi_record_at(it, &recs->k, t + i, rdi_key_head(m, it->h)), recs->k.dtype,
+                keys + i * m->Kp, m->K);
+  if (recs->decay.base)
+    for (int64_t i = 0; i < n; i++)
+      k->narrow(rdi_record_at(it, &recs->decay, t + i, it->h), recs->decay.dtype,
+                decays + i * m->Kp, recs->decay_axis == RD_PER_CHANNEL ? m->K : 1);
+}
+
+void rdi_close_block(const rdi_item *it, const rdi_block *blk) {
+  const rdi_job *job = it->job;
+  const rdi_kernels *k = it->k;
+  if (job->out.dtype != RD_F32)
+    for (int64_t i = 0; i < blk->n; i++)
+      k->narrow(rdi_at(rdi_view_at(it, &job->out, blk->t + i, it->h), it->r, job->out.dtype),
+                job->out.dtype, blk->o + i * blk->o_stride, it->R);
+  if (!rdi_makes_records(job)) return;
+  const rdi_recs *recs = &job->next;
+  if (recs->u.dtype != RD_F32)
+    for (int64_t i = 0; i < blk->n; i++)
+      k->narrow(rdi_at(rdi_record_at(it, &recs->u, blk->t + i, it->h), it->r, recs->u.dtype),
+                recs->u.dtype, blk->u + i * blk->u_stride, it->R);
+  rdi_put_keys(it, blk->t, blk->n, it->lane->op.k, it->lane->op.a);
+}
+
+rdi_rows_args rdi_block_rows(const rdi_item *it, const rdi_block *blk, int64_t s, int64_t n,
+                             int64_t r, int64_t R) {
+  const int64_t Kp = it->job->m.Kp;
+  const rdi_lane *lane = it->lane;
+  return (rdi_rows_args){
+      .R = R,
+      .K = it->job->m.K,
+      .Kp = Kp,
+      .n = n,
+      .k = lane->op.k + s * Kp,
+      .a = lane->op.a + s * Kp,
+      .kt = lane->op.kt + s * Kp,
+      .qt = lane->op.qt + s * Kp,
+      .kq = lane->op.kq + s,
+      .beta = lane->op.beta + s,
+      .v = blk->v + s * blk->v_stride + r,
+      .u = blk->u + s * blk->u_stride + r,
+      .o = blk->o + s * blk->o_stride + r,
+      .v_stride = blk->v_stride,
+      .u_stride = blk->u_stride,
+      .o_stride = blk->o_stride,
+      .scratch = lane->rows,
+  };
+}

@@ -1,0 +1,29 @@
+/* A block: at most RDI_TOKENS tokens of an item, whose operands stay in cache. */
+#ifndef RDI_CORE_BLOCK_H
+#define RDI_CORE_BLOCK_H
+
+#include "core/item.h"
+
+/* Tokens [t, t+n) of the sequence, with rows of v, u, o from the item's first. */
+typedef struct rdi_block {
+  int64_t t, n;
+  const float *v;
+  float *u, *o;
+  int64_t v_stride, u_stride, o_stride;
+} rdi_block;
+
+/* Operands of tokens [t, t+n), n <= RDI_TOKENS. */
+void rdi_prepare(const rdi_item *it, int64_t t, int64_t n, const rdi_operands *to);
+/* k and decay of tokens [t, t+n) into the records, once per head: only the item with its first rows
+ * (and of a key head's value heads the first) writes. */
+void rdi_put_keys(const rdi_item *it, int64_t t, int64_t n, const float *keys, const float *decays);
+
+/* Operands and v of tokens [t, t+n); u and o go to the caller's memory at once when it is f32. */
+rdi_block rdi_open_block(const rdi_item *it, int64_t t, int64_t n);
+/* Narrows what was not written in place, and writes k and decay once per head. */
+void rdi_close_block(const rdi_item *it, const rdi_block *blk);
+/* Tokens [s, s+n) of the block, R rows from row r of the item on. */
+rdi_rows_args rdi_block_rows(const rdi_item *it, const rdi_block *blk, int64_t s, int64_t n,
+                             int64_t r, int64_t R);
+
+#endif
