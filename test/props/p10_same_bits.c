@@ -45,7 +45,7 @@ static void drawn(int64_t worlds) {
 }
 
 static void drawn_few(void) { drawn(3); }
-static void drawn_some(void) { drawn(30); }
+static void drawn_some(void) { drawn(15); }
 static void drawn_many(void) { drawn(300); }
 
 /* Rows of one head shared out over many threads: fewer heads than threads. */
@@ -105,7 +105,7 @@ static void vanishing(int64_t worlds) {
 }
 
 static void vanishing_few(void) { vanishing(8); }
-static void vanishing_some(void) { vanishing(80); }
+static void vanishing_some(void) { vanishing(40); }
 static void vanishing_many(void) { vanishing(800); }
 
 static void repeats(void) {

@@ -337,7 +337,7 @@ static void drawn(int n) {
     draw_batch(i % 4 ? 20 : 64, cx_get(0, (int)rng_int(1, 3), EX_POOL), i % 4 ? 4 : 17);
 }
 static void drawn_few(void) { drawn(25); }
-static void drawn_some(void) { drawn(250); }
+static void drawn_some(void) { drawn(120); }
 static void drawn_many(void) { drawn(3000); }
 
 /* Every instruction set, thread count and executor. */
@@ -348,7 +348,7 @@ static void everywhere(void) {
   for (int i = 0; i < n; i++)
     for (size_t t = 0; t < PT_LEN(threads); t++)
       for (int kind = EX_POOL; kind <= EX_HOSTILE && !pt_broken(); kind++)
-        for (int j = 0; j < (pt_level == PT_QUICK ? 1 : 6); j++)
+        for (int j = 0; j < (pt_level == PT_FULL ? 6 : 2); j++)
           draw_batch(24, cx_get(isa[i], threads[t], (ex_kind)kind), 5);
 }
 
@@ -495,7 +495,11 @@ static void fast_prefix(const rd_problem *p, const data *d, const int32_t *tree,
 }
 
 static void fast(void) {
-  for (int i = 0; i < (pt_level == PT_QUICK ? 40 : 400) && !pt_broken(); i++) {
+  for (int i = 0; i < (pt_level == PT_QUICK ? 40
+                       : pt_level == PT_STD ? 160
+                                            : 1600) &&
+                  !pt_broken();
+       i++) {
     size_t mark = mem_mark();
     rd_problem p = pb_random();
     p.numerics = RD_FAST;
