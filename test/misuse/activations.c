@@ -24,7 +24,7 @@ static int dim(const fix *f, int from_end, const rd_tensor *t) {
   return (void)f, t->rank - from_end;
 }
 
-static void common(fix *f, slips *s) {
+static void pointers(fix *f, slips *s) {
   SLIP("no context", RD_E_NULL, NULL, f->a_cx = NULL);
   SLIP("no plan", RD_E_NULL, "plan", f->a_plan = NULL);
   SLIP("no sequences", RD_E_NULL, "seq", f->a_seq = NULL);
@@ -48,6 +48,9 @@ static void common(fix *f, slips *s) {
   SLIP("out absent", RD_E_NULL, "out", ABSENT(f->act.out));
   SLIP("q at null", RD_E_NULL, "q", f->act.q.data = NULL);
   SLIP("out at null", RD_E_NULL, "out", f->act.out.data = NULL);
+}
+
+static void types_and_shapes(fix *f, slips *s) {
   SLIP("q of another type", RD_E_DTYPE, "q", f->act.q.dtype = RD_F16);
   SLIP("k of integers", RD_E_DTYPE, "k", f->act.k.dtype = RD_I32);
   SLIP("v of another type", RD_E_DTYPE, "v", f->act.v.dtype = RD_BF16);
@@ -79,6 +82,9 @@ static void common(fix *f, slips *s) {
        f->act.out.stride[f->act.out.rank - 1] = 2);
   SLIP("q misaligned", RD_E_STRIDE, "q", f->act.q.data = (char *)f->act.q.data + 1);
   SLIP("out misaligned", RD_E_STRIDE, "out", f->act.out.data = (char *)f->act.out.data + 2);
+}
+
+static void together(fix *f, slips *s) {
   SLIP("a pad slot inside the pool", RD_E_SLOT_RANGE, NULL, {
     f->p.pad_slot = 2;
     fix_plan(f);
@@ -98,6 +104,13 @@ static void common(fix *f, slips *s) {
     f->p.max_tokens = 4;
     fix_plan(f);
   });
+}
+
+/* What every verb with activations refuses. */
+static void common(fix *f, slips *s) {
+  pointers(f, s);
+  types_and_shapes(f, s);
+  together(f, s);
 }
 static void padded_only(fix *f, slips *s) {
   SLIP("out broadcast", RD_E_STRIDE, "out", f->act.out.stride[0] = 0);

@@ -24,14 +24,15 @@ static int teardown(void **state) {
     if ((expected) != RD_OK) assert_non_null(strstr(rd_last_error(ctx), "x"));                     \
   } while (0)
 
-static void tensors(void **state) {
-  rd_context *ctx = *state;
-  float data[64] = {0};
-  const int64_t want[] = {2, 3, 4}, any[] = {-1, -1, -1};
-  const rd_tensor good = rd_tensor_contiguous(data, RD_F32, 3, want);
-  rd_tensor t = {0};
 #define CHECK(expected, flags)                                                                     \
   check(ctx, expected, rdi_check_tensor(ctx, "x", &t, RDI_DT_F32 | RDI_DT_F16, 3, want, flags))
+
+static void absent_tensors(void **state) {
+  rd_context *ctx = *state;
+  float data[64] = {0};
+  const int64_t want[] = {2, 3, 4};
+  const rd_tensor good = rd_tensor_contiguous(data, RD_F32, 3, want);
+  rd_tensor t = {0};
   CHECK(RD_E_NULL, 0);
   CHECK(RD_OK, RDI_OPTIONAL);
   check(ctx, RD_E_NULL, rdi_check_tensor(ctx, "x", NULL, RDI_DT_F32, 3, want, 0));
@@ -49,7 +50,15 @@ static void tensors(void **state) {
   t = good;
   check(ctx, RD_E_PRESENCE, rdi_check_absent(ctx, "x", &t, "here"));
   CHECK(RD_OK, RDI_CONTIGUOUS | RDI_OUTPUT);
-  t = good, t.dtype = RD_BF16;
+}
+
+static void tensors(void **state) {
+  rd_context *ctx = *state;
+  float data[64] = {0};
+  const int64_t want[] = {2, 3, 4}, any[] = {-1, -1, -1};
+  const rd_tensor good = rd_tensor_contiguous(data, RD_F32, 3, want);
+  rd_tensor t = good;
+  t.dtype = RD_BF16;
   CHECK(RD_E_DTYPE, 0);
   assert_string_equal(rd_last_error(ctx), "x: expected f32 or f16, got bf16");
   t = good, t.dtype = (rd_dtype)77;
@@ -90,9 +99,15 @@ static void tensors(void **state) {
   CHECK(RD_E_NULL, 0);
   t = good, t.data = (char *)data + 2;
   CHECK(RD_E_STRIDE, 0);
+}
 #undef CHECK
+
+static void odd_extents(void **state) {
+  rd_context *ctx = *state;
+  float data[64] = {0};
   const int64_t none[] = {2, 0, 4}, one[] = {1, 1, 1};
-  t = rd_tensor_contiguous(NULL, RD_F32, 3, none); /* no elements: no address, no strides */
+  rd_tensor t =
+      rd_tensor_contiguous(NULL, RD_F32, 3, none); /* no elements: no address, no strides */
   t.stride[0] = 0;
   check(ctx, RD_OK, rdi_check_tensor(ctx, "x", &t, RDI_DT_F32, 3, none, RDI_OUTPUT));
   t = rd_tensor_contiguous(data, RD_F32, 3, one); /* extents of one: strides do not matter */
@@ -204,10 +219,9 @@ static void numbers(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(tensors),
-      cmocka_unit_test(cumulative_lengths),
-      cmocka_unit_test(aliases),
-      cmocka_unit_test(numbers),
+      cmocka_unit_test(absent_tensors), cmocka_unit_test(tensors),
+      cmocka_unit_test(odd_extents),    cmocka_unit_test(cumulative_lengths),
+      cmocka_unit_test(aliases),        cmocka_unit_test(numbers),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }
