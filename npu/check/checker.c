@@ -8,7 +8,9 @@
  * its instruction, and only then recorded: the instruction's own read must not hide an older read
  * from its own write.  A record is dropped when its pipe, or a clock, puts it before an access that
  * stands for it: a write for any, a read for a read of its own pipe.  So every unordered pair of a
- * byte is found, up to LIVE_RECORDS of a granule; beyond that the newest stand for the oldest.
+ * byte is found, up to LIVE_RECORDS of a granule; beyond that a pipe's newest stands for its older
+ * ones, which is in order with whatever comes after the newest is: a pair may go unnamed then, no
+ * kernel without order goes unreported.
  *
  * What the compiler inserts (rules.h) orders two accesses and nothing else: it is asked about a pair
  * of overlapping accesses and moves no clock.
@@ -260,7 +262,7 @@ static void record(visit *v, granule *g, uint32_t mask, bool write) {
       bool own = e->pipe == v->i->pipe;
       if (own && e->index == v->i->index) {
         if (e->write == write) mine = e;
-      } else if ((write || (!e->write && own)) && (full || passed(v, e)))
+      } else if ((write || (!e->write && own)) && (passed(v, e) || (full && own)))
         e->mask &= ~mask;
       if (e->mask)
         n++;

@@ -16,11 +16,26 @@
 #include "npu/check/scalar_gm.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+/* The first line at or behind (tensor, number). */
+static size_t lower(const line_list *g, uint32_t tensor, uint64_t number) {
+  size_t low = 0, high = g->count;
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    const cached_line *l = &g->list[middle];
+    if (l->tensor < tensor || (l->tensor == tensor && l->number < number))
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
 
 static cached_line *find(line_list *g, uint32_t tensor, uint64_t number) {
-  for (size_t n = g->count; n-- > 0;) /* mostly the newest */
-    if (g->list[n].number == number && g->list[n].tensor == tensor) return &g->list[n];
-  return NULL;
+  size_t n = lower(g, tensor, number);
+  bool there = n < g->count && g->list[n].tensor == tensor && g->list[n].number == number;
+  return there ? &g->list[n] : NULL;
 }
 
 static cached_line *add(line_list *g, const cached_line *l) {
@@ -31,8 +46,17 @@ static cached_line *add(line_list *g, const cached_line *l) {
     g->list = list;
     g->capacity = capacity;
   }
-  g->list[g->count] = *l;
-  return &g->list[g->count++];
+  size_t n = lower(g, l->tensor, l->number); /* mostly the end */
+  memmove(&g->list[n + 1], &g->list[n], (g->count - n) * sizeof *g->list);
+  g->count++;
+  g->list[n] = *l;
+  return &g->list[n];
+}
+
+static void drop(line_list *g, size_t begin, size_t end) {
+  if (begin == end) return; /* the list may not be there */
+  memmove(&g->list[begin], &g->list[end], (g->count - end) * sizeof *g->list);
+  g->count -= end - begin;
 }
 
 void rdn_scalar_gm_free(scalar_gm *g) {
@@ -147,11 +171,14 @@ bool rdn_scalar_gm_access(scalar_gm *g, const gm_step *s, const operand *o) {
   if (s->i->pipe == RD_NPU_PIPE_S) return by_scalar(g, s, o);
   bool ok = true, reads = o->access & READ;
   const line_list *lines = reads ? &g->held : &g->cleaned;
-  for (size_t n = 0; n < lines->count && ok; n++)
-    for (uint64_t u = 0; u < o->units && ok && lines->list[n].tensor == o->tensor; u++) {
-      uint64_t begin = o->base + u * o->stride;
-      ok = (reads ? read_of : write_of)(&lines->list[n], s, begin, begin + o->bytes);
+  for (uint64_t u = 0; u < o->units && lines->count; u++) {
+    uint64_t begin = o->base + u * o->stride, end = begin + o->bytes;
+    for (size_t n = lower(lines, o->tensor, begin / CACHE_LINE); ok && n < lines->count; n++) {
+      const cached_line *l = &lines->list[n];
+      if (l->tensor != o->tensor || l->number * CACHE_LINE >= end) break;
+      ok = (reads ? read_of : write_of)(l, s, begin, end);
     }
+  }
   return ok;
 }
 
@@ -172,12 +199,10 @@ bool rdn_scalar_gm_clean(scalar_gm *g, const gm_step *s,
   bool failed = false, whole = !s->i->s.bytes;
   uint64_t number = addr_offset(s->i->s.addr) / CACHE_LINE;
   line_list *held = &g->held;
-  for (size_t n = 0; n < held->count;) {
+  size_t first = whole ? 0 : lower(held, addr_tensor(s->i->s.addr), number), n = first;
+  for (; n < held->count; n++) {
     cached_line *l = &held->list[n];
-    if (!whole && (l->number != number || l->tensor != addr_tensor(s->i->s.addr))) {
-      n++;
-      continue;
-    }
+    if (!whole && (l->number != number || l->tensor != addr_tensor(s->i->s.addr))) break;
     uint64_t base = l->number * CACHE_LINE;
     if (l->dirty) {
       stale(s, l, base, base + CACHE_LINE, false, &failed);
@@ -189,8 +214,8 @@ bool rdn_scalar_gm_clean(scalar_gm *g, const gm_step *s,
       write(user, l->tensor, base + low, base + high);
       b = high;
     }
-    *l = held->list[--held->count];
   }
+  drop(held, first, n);
   return !failed;
 }
 

@@ -14,7 +14,7 @@ typedef struct cached_line {
   uint32_t stored;  /* its index */
 } cached_line;
 
-typedef struct line_list {
+typedef struct line_list { /* by tensor and number */
   cached_line *list;
   size_t count, capacity;
 } line_list;

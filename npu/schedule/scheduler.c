@@ -38,7 +38,7 @@ typedef struct pipe_state {
   uint32_t head, count; /* issued and not started */
   flight fly[IN_FLIGHT];
   uint32_t flying;
-  late_set late[QUEUE_DEPTH]; /* in order; they keep their places in the queue's depth */
+  late_set *late; /* in order, room for depth; they keep their places in the queue's depth */
   uint32_t late_count;
 } pipe_state;
 
@@ -127,7 +127,6 @@ static void settle(engine *e) {
       while (q->count) {
         const insn *i = &e->p->list[q->queue[q->head]];
         if (i->op == OP_set_flag) {
-          if (q->late_count == QUEUE_DEPTH) break;
           if (q->flying)
             set_late(q, q->queue[q->head]);
           else
@@ -341,12 +340,17 @@ static void stuck_text(const engine *e, char *text, size_t size) {
   }
 }
 
-/* Each pipe's instructions, all in one block that the caller frees; NULL: no memory. */
-static uint32_t *make_queues(engine *e) {
-  uint32_t *block = malloc((e->p->count + 1) * sizeof *block), total[PIPES] = {0}, at = 0;
+/* Each pipe's late sets and instructions, all in one block that the caller frees; NULL: no memory. */
+static void *make_queues(engine *e) {
+  size_t late = PIPES * (size_t)e->depth * sizeof(late_set);
+  char *block = malloc(late + (e->p->count + 1) * sizeof(uint32_t));
+  uint32_t total[PIPES] = {0}, at = 0;
   if (!block) return NULL;
   for (size_t n = 0; n < e->p->count; n++) total[e->p->list[n].pipe]++;
-  for (unsigned p = 0; p < PIPES; p++) e->pipe[p].queue = block + at, at += total[p];
+  for (unsigned p = 0; p < PIPES; p++) {
+    e->pipe[p].late = (late_set *)(void *)block + (size_t)p * e->depth;
+    e->pipe[p].queue = (uint32_t *)(void *)(block + late) + at, at += total[p];
+  }
   memset(total, 0, sizeof total);
   for (size_t n = 0; n < e->p->count; n++) {
     unsigned p = e->p->list[n].pipe;
@@ -392,7 +396,7 @@ replay_end rdn_replay(const program *p, memory *mem, schedule *s, char *text, si
   e.p = p, e.mem = mem, e.random = s->seed, e.rules = s->rules;
   e.depth = p->depth > QUEUE_DEPTH ? p->depth : QUEUE_DEPTH;
   if (mem && !rdn_memory_regs(mem, p->regs)) return REPLAY_NO_MEMORY;
-  uint32_t *queues = make_queues(&e);
+  void *queues = make_queues(&e);
   if (!queues) return REPLAY_NO_MEMORY;
   s->decisions = 0;
   run_engine(&e, s);

@@ -184,6 +184,32 @@ static void deep_queues(void **state) {
     }
 }
 
+/* Two updates race on V with `which` sets between them, which hold up nothing: all of it is queued while
+ * V waits for the load, and the second may overtake the first however many they are. */
+static void many_sets(rd_npu_core *c, const void *args) {
+  wait_flag(PIPE_MTE2, PIPE_V, 0);
+  vmuls(F32, UB(512), UB(0), 3.0f, 1, 1, 1, 8, 8);
+  for (uint32_t n = 0; n < (uint32_t)WHICH; n++) EDGE(V, MTE3, n % 8);
+  if (!BAD) pipe_barrier(PIPE_V);
+  vmuls(F32, UB(0), UB(0), 0.0f, 1, 1, 1, 8, 8);
+  LOAD(0, 0, 8);
+  set_flag(PIPE_MTE2, PIPE_V, 0);
+  EDGE(V, MTE3, 0);
+  STORE(0, 512, 8);
+  pipe_barrier(PIPE_ALL);
+}
+static void sets_hold_up_nothing(void **state) {
+  (void)state;
+  for (int n = 1; n < 60; n += 29)
+    for (int bad = 0; bad < 2; bad++) {
+      variant v = {bad, n};
+      rd_npu_options o = {.size = sizeof o, .mode = RD_NPU_VALUES, .schedule = RD_NPU_EXHAUSTIVE};
+      rd_npu_report *r = run_with(many_sets, COUPLED, &v, &o);
+      assert_int_equal(find(r, RD_NPU_SCHEDULE_VALUE, NULL) != NULL, bad);
+      rd_npu_report_free(r);
+    }
+}
+
 /* S depends on MTE2, V on S, S on V, and MTE2 on V, which no compiler orders. */
 static void scalar(rd_npu_core *c, const void *args) {
   LOAD(0, 0, 1);
@@ -247,6 +273,32 @@ static void auto_sync(void **state) {
   }
 }
 
+/* Many records of one granule: V reads it `which` times, S stores, ordered by the compiler alone, and
+ * MTE2 loads it again, which nothing orders after V's reads. */
+static void crowded(rd_npu_core *c, const void *args) {
+  LOAD(0, 0, 8);
+  EDGE(MTE2, V, 0);
+  set_vector_mask(0, 1); /* the word that S stores */
+  for (uint32_t n = 0; n < (uint32_t)WHICH; n++)
+    vmuls(F32, UB(512 + 256 * n), UB(0), 2.0f, 1, 1, 1, 8, 8);
+  store_ub(F32, UB(0), rd_npu_f32(1.0f));
+  if (!BAD) EDGE(V, MTE2, 0);
+  LOAD(0, 0, 1);
+  pipe_barrier(PIPE_ALL);
+}
+static void crowded_granule(void **state) {
+  (void)state;
+  for (int n = 1; n < 70; n++)
+    for (int bad = 0; bad < 2; bad++) {
+      variant v = {bad, n};
+      rd_npu_report *r = synced(crowded, &v, RD_NPU_AUTO_SYNC_SCALAR, 0);
+      if (!bad && rd_npu_report_count(r)) dump("crowded", r);
+      assert_int_equal(find(r, RD_NPU_RACE_WAR, "V_MTE2") != NULL, bad);
+      assert_int_equal(rd_npu_report_count(r) != 0, bad);
+      rd_npu_report_free(r);
+    }
+}
+
 /* Notes neither refuse a kernel nor make a mutant needed, and the k-th set belongs to the k-th wait
  * though the wait is issued first. */
 static void mutation(void **state) {
@@ -301,9 +353,14 @@ static void timeline(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(defects_and_twins), cmocka_unit_test(same_bits), cmocka_unit_test(witnessed),
-      cmocka_unit_test(deep_queues),       cmocka_unit_test(auto_sync), cmocka_unit_test(mutation),
-      cmocka_unit_test(timeline)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(defects_and_twins),
+                                     cmocka_unit_test(same_bits),
+                                     cmocka_unit_test(witnessed),
+                                     cmocka_unit_test(deep_queues),
+                                     cmocka_unit_test(sets_hold_up_nothing),
+                                     cmocka_unit_test(auto_sync),
+                                     cmocka_unit_test(crowded_granule),
+                                     cmocka_unit_test(mutation),
+                                     cmocka_unit_test(timeline)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
