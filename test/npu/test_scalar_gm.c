@@ -89,6 +89,37 @@ static void cores(rd_npu_core *c, const void *args) {
   pipe_barrier(PIPE_ALL);
 }
 
+/* Stores to every line of two tensors, scattered, each cleaned by itself but one. */
+static void many_lines(rd_npu_core *c, const void *args) {
+  for (uint32_t n = 0; n < 128; n++) {
+    uint32_t line = n * 37 % 128;
+    set_value(AT(1 + line % 2, line / 2 * 64 + 8), line, 8);
+  }
+  for (uint32_t n = 0; n < 128; n++) {
+    uint32_t line = n * 91 % 128;
+    if (!BAD || line != (uint32_t)WHICH) CLEAN(1 + line % 2, line / 2 * 64);
+  }
+  EDGE(S, MTE2, 0);
+  copy_gm_to_ubuf(UB(0), AT(2, 0), 1, 128, 0, 0);
+  pipe_barrier(PIPE_ALL);
+}
+static void one_of_many(void **state) {
+  (void)state;
+  for (int line = 1; line < 128; line += 14) {
+    variant v = {false, line};
+    rd_npu_report *r = run(many_lines, COUPLED, &v, RD_NPU_CHECKED, 1, false);
+    if (rd_npu_report_count(r)) dump("all cleaned", r);
+    assert_int_equal(rd_npu_report_count(r), 0);
+    rd_npu_report_free(r);
+    v.bad = true;
+    r = run(many_lines, COUPLED, &v, RD_NPU_CHECKED, 1, false);
+    const rd_npu_finding *f = find(r, RD_NPU_LOST_LINE, NULL);
+    assert_non_null(f);
+    assert_int_equal(f->first.begin, line / 2 * 64 + 8);
+    rd_npu_report_free(r);
+  }
+}
+
 static const planted cases[] = {
     {"no MTE3_S", stale_read, COUPLED, RD_NPU_RACE_RAW, "MTE3_S", 0},
     {"stale line, other half", stale_read, COUPLED, RD_NPU_STALE_LINE, NULL, 1},
@@ -278,8 +309,11 @@ static void schedules_and_mutation(void **state) {
 int main(int argc, char **argv) {
   if (argc > 1) seed = strtoull(argv[1], NULL, 0);
   print_message("seed %llu\n", (unsigned long long)seed);
-  const struct CMUnitTest tests[] = {cmocka_unit_test(defects_and_twins), cmocka_unit_test(sites),
-                                     cmocka_unit_test(values), cmocka_unit_test(notes),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(defects_and_twins),
+                                     cmocka_unit_test(sites),
+                                     cmocka_unit_test(values),
+                                     cmocka_unit_test(notes),
+                                     cmocka_unit_test(one_of_many),
                                      cmocka_unit_test(schedules_and_mutation)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
