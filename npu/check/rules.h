@@ -2,6 +2,7 @@
 #ifndef REDELTA_NPU_CHECK_RULES_H
 #define REDELTA_NPU_CHECK_RULES_H
 
+#include "npu/isa/instruction.h"
 #include "npu/machine/arch.h"
 
 typedef struct rdn_rules {
@@ -24,5 +25,8 @@ static inline bool rdn_scalar_pair(unsigned a, unsigned b) {
   return (a == RD_NPU_PIPE_S || b == RD_NPU_PIPE_S) &&
          (other == RD_NPU_PIPE_V || other == RD_NPU_PIPE_MTE2 || other == RD_NPU_PIPE_MTE3);
 }
+
+/* Do two instructions touch the same byte of UB, one of them writing?  That is what scalar_sync looks at. */
+bool rdn_meet_in_ub(const insn *a, const insn *b);
 
 #endif

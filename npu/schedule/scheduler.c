@@ -153,27 +153,15 @@ static bool idle(const engine *e) {
   return true;
 }
 
-/* Do two instructions touch the same byte of UB, one of them writing? */
-static bool conflict_in_ub(const insn *a, const insn *b) {
-  operand x[MAX_OPERANDS], y[MAX_OPERANDS];
-  unsigned nx = rdn_operands(a, x), ny = rdn_operands(b, y);
-  for (unsigned n = 0; n < nx; n++)
-    for (unsigned m = 0; m < ny; m++)
-      if (x[n].buffer == RD_NPU_UB && y[m].buffer == RD_NPU_UB &&
-          (x[n].access | y[m].access) & WRITE && rdn_operands_meet(&x[n], &y[m]))
-        return true;
-  return false;
-}
-
 /* With synchronisation by the compiler S waits for what it depends on directly. */
 static bool stalled(const engine *e, const insn *i) {
   for (unsigned p = 1; p < PIPES; p++) {
     const pipe_state *q = &e->pipe[p];
     if (!rdn_scalar_pair(RD_NPU_PIPE_S, p)) continue;
     for (uint32_t n = 0; n < q->flying; n++)
-      if (conflict_in_ub(&e->p->list[q->fly[n].position], i)) return true;
+      if (rdn_meet_in_ub(&e->p->list[q->fly[n].position], i)) return true;
     for (uint32_t n = 0; n < q->count; n++)
-      if (conflict_in_ub(&e->p->list[q->queue[q->head + n]], i)) return true;
+      if (rdn_meet_in_ub(&e->p->list[q->queue[q->head + n]], i)) return true;
   }
   return false;
 }

@@ -2,7 +2,8 @@
  * Value witnesses: for a race of a and b, a before b in reference order, run what b needs, then b,
  * then everything else in reference order - and once more with a half done when b starts.
  * Both orders are possible on the machine: b waits for nothing else, and a pipe may hold a back
- * while its other place in flight serves the operations after it.
+ * while its other place in flight serves the operations after it.  Where the compiler makes S wait for a
+ * before it issues b, no run reverses the two, though no event says so: such a pair has no witness.
  */
 #include "npu/schedule/witness.h"
 #include "npu/check/clocks.h"
@@ -16,18 +17,18 @@ typedef struct order {
   const program *p;
   uint32_t *ran, count; /* positions in reference order */
   uint32_t a, b;        /* b runs early */
-  vclock clock_a, clock_b;
-  uint8_t *first; /* by position: runs before b */
+  vclock *clock;        /* by position */
+  bool compiler;        /* S waits for what it depends on directly */
+  uint8_t *first;       /* by position: runs before b */
   uint8_t *needed_by_a;
 } order;
 
-/* One pass over the program tells its order and the clocks of the two. */
+/* One pass over the program tells its order and the clocks. */
 static void collect(void *user, const insn *i, uint32_t position, const vclock *now) {
   order *o = user;
   (void)i;
   o->ran[o->count++] = position;
-  if (position == o->a) o->clock_a = *now;
-  if (position == o->b) o->clock_b = *now;
+  o->clock[position] = *now;
 }
 
 static uint32_t rank_of(const order *o, uint32_t position) {
@@ -39,30 +40,63 @@ static uint32_t rank_of(const order *o, uint32_t position) {
 static bool build(order *o, uint32_t a, uint32_t b) {
   rdn_clocks k;
   o->a = a, o->b = b, o->count = 0;
+  memset(o->clock, 0, o->p->count * sizeof *o->clock); /* what never runs has none */
   rdn_clocks_init(&k, collect, o);
   for (uint32_t n = 0; n < o->p->count; n++) rdn_clocks_issue(&k, &o->p->list[n], n);
   bool ok = !rdn_clocks_failed(&k);
   rdn_clocks_free(&k);
   if (rank_of(o, a) > rank_of(o, b)) { /* b was issued later and runs earlier: hold it back */
-    vclock c = o->clock_a;
-    o->clock_a = o->clock_b, o->clock_b = c;
     o->a = b, o->b = a;
   }
   return ok;
 }
 
+static bool requires(const order *o, uint32_t at, uint32_t n) {
+  const insn *b = &o->p->list[at], *i = &o->p->list[n];
+  bool earlier = n < at && (i->pipe == b->pipe || i->pipe == RD_NPU_PIPE_S);
+  return n != at && (i->index <= o->clock[at].at[i->pipe] || earlier);
+}
+
 /* Marks what must have finished before instruction `at` starts: its clock, its own queue's earlier
  * operations (except `but`) and whatever S did before issuing it; what S waited for then is in the
  * clock. */
-static void predecessors(const order *o, uint32_t at, const vclock *c, uint32_t but,
-                         uint8_t *mark) {
-  const insn *b = &o->p->list[at];
-  memset(mark, 0, o->p->count + 1);
-  for (uint32_t n = 0; n < o->p->count; n++) {
-    const insn *i = &o->p->list[n];
-    bool earlier = n < at && (i->pipe == b->pipe || i->pipe == RD_NPU_PIPE_S);
-    if (n != but && n != at && (i->index <= c->at[i->pipe] || earlier)) mark[n] = 1;
+static void predecessors(const order *o, uint32_t at, uint32_t but, uint8_t *mark) {
+  for (uint32_t n = 0; n < o->p->count; n++)
+    if (n != but && requires(o, at, n)) mark[n] = 1;
+}
+
+/* What x, for which S waits, needs.  false: `but` itself, which must not come first. */
+static bool await(const order *o, uint32_t x, uint32_t but, uint8_t *mark) {
+  if (x == but || o->p->list[but].index <= o->clock[x].at[o->p->list[but].pipe]) return false;
+  mark[x] = 1;
+  predecessors(o, x, but, mark);
+  return true;
+}
+
+/* Adds what S has to wait for in the marked accesses of its own, and in `at`.  false: for `but`. */
+static bool compiler_waits(const order *o, uint32_t at, uint32_t but, uint8_t *mark) {
+  for (bool grown = o->compiler; grown;) {
+    grown = false;
+    for (uint32_t s = 0; s < o->p->count; s++) {
+      const insn *i = &o->p->list[s];
+      if (!mark[s] && s != at) continue;
+      if (i->pipe != RD_NPU_PIPE_S || !(rdn_ops[i->op].traits & S_MEMORY)) continue;
+      for (uint32_t x = 0; x < s; x++) {
+        if (mark[x] || !rdn_scalar_pair(RD_NPU_PIPE_S, o->p->list[x].pipe)) continue;
+        if (o->p->list[x].pipe == RD_NPU_PIPE_S || !rdn_meet_in_ub(&o->p->list[x], i)) continue;
+        if (!await(o, x, but, mark)) return false;
+        grown = true;
+      }
+    }
   }
+  return true;
+}
+
+/* false: what must come before `at` includes `but`, in every run. */
+static bool all_before(const order *o, uint32_t at, uint32_t but, uint8_t *mark) {
+  memset(mark, 0, o->p->count + 1);
+  predecessors(o, at, but, mark);
+  return compiler_waits(o, at, but, mark);
 }
 
 /* Ends with a value read that differs: behind it the program would be another. */
@@ -108,9 +142,9 @@ static void note_difference(raw_finding *f, const gm_image *expected, const gm_i
 static bool try_pair(order *o, const gm_image *before, const gm_image *expected, gm_image *got,
                      memory *m, raw_finding *f, uint32_t pair) {
   if (!build(o, f->a[pair], f->b[pair])) return false;
-  predecessors(o, o->b, &o->clock_b, o->a, o->first);
-  predecessors(o, o->a, &o->clock_a, o->b, o->needed_by_a);
-  for (int half = 0; half < 2 && f->witness == RD_NPU_WITNESS_SAME; half++) {
+  if (!all_before(o, o->b, o->a, o->first)) return true;
+  bool overlap = all_before(o, o->a, o->b, o->needed_by_a);
+  for (int half = 0; half < 1 + overlap && f->witness == RD_NPU_WITNESS_SAME; half++) {
     if (!rdn_image_copy(got, before)) return false;
     rdn_memory_poison(m);
     rdn_image_bind(got, m);
@@ -120,25 +154,18 @@ static bool try_pair(order *o, const gm_image *before, const gm_image *expected,
   return true;
 }
 
-/* What the compiler inserts for S is no clock, and the orders built here would break it. */
-static bool compiler_orders(const program *p, rdn_rules rules) {
-  bool found = false;
-  for (size_t n = 0; n < p->count && rules.scalar_sync; n++)
-    found |= (rdn_ops[p->list[n].op].traits & S_MEMORY) != 0;
-  return found;
-}
-
 bool rdn_witness(const program *p, const rd_npu_launch *l, rdn_rules rules, const gm_image *before,
                  raw_finding *f) {
-  if (compiler_orders(p, rules)) return true;
   gm_image expected = {0}, got = {0};
   memory m;
   order o = {.p = p,
+             .compiler = rules.scalar_sync,
+             .clock = calloc(p->count + 1, sizeof *o.clock),
              .ran = calloc(p->count + 1, sizeof *o.ran),
              .first = calloc(p->count + 1, 1),
              .needed_by_a = calloc(p->count + 1, 1)};
   bool ok = rdn_memory_init(&m, l) && rdn_memory_regs(&m, p->regs) &&
-            rdn_image_copy(&expected, before) && o.ran && o.first && o.needed_by_a;
+            rdn_image_copy(&expected, before) && o.ran && o.clock && o.first && o.needed_by_a;
   if (ok) {
     rdn_image_bind(&expected, &m);
     ok = rdn_replay_plain(p, &m);
@@ -147,6 +174,7 @@ bool rdn_witness(const program *p, const rd_npu_launch *l, rdn_rules rules, cons
   for (uint32_t n = 0; ok && n < f->pairs && f->witness == RD_NPU_WITNESS_SAME; n++)
     ok = try_pair(&o, before, &expected, &got, &m, f, n);
   free(o.ran);
+  free(o.clock);
   free(o.first);
   free(o.needed_by_a);
   rdn_image_free(&expected);

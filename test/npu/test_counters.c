@@ -273,6 +273,34 @@ static void auto_sync(void **state) {
   }
 }
 
+/* Witnesses keep to what the compiler inserts: V before MTE3 is unordered (0), or ordered by an S that
+ * waits for V before it issues the load (1), which is no order to rely on, but no run reverses it. */
+static void beside_s(rd_npu_core *c, const void *args) {
+  LOAD(0, 0, 8);
+  store_ub(F32, UB(1024), load_ub(F32, UB(0)));
+  EDGE(MTE2, V, 0);
+  ADD(256, 0, 0);
+  if (WHICH == 1) store_ub(F32, UB(1028), load_ub(F32, UB(256)));
+  if (!BAD) EDGE(V, MTE3, 0);
+  STORE(0, 256, 8);
+  pipe_barrier(PIPE_ALL);
+}
+static void witnesses_beside_s(void **state) {
+  (void)state;
+  for (int which = 0; which < 2; which++) {
+    variant v = {true, which};
+    rd_npu_report *r = synced(beside_s, &v, RD_NPU_AUTO_SYNC_SCALAR, 0);
+    const rd_npu_finding *f = find(r, RD_NPU_RACE_RAW, "V_MTE3");
+    assert_non_null(f);
+    assert_int_equal(f->witness, which ? RD_NPU_WITNESS_SAME : RD_NPU_WITNESS_DIFFERS);
+    rd_npu_report_free(r);
+    v.bad = false;
+    r = synced(beside_s, &v, RD_NPU_AUTO_SYNC_SCALAR, 0);
+    assert_int_equal(rd_npu_report_count(r), 0);
+    rd_npu_report_free(r);
+  }
+}
+
 /* Many records of one granule: V reads it `which` times, S stores, ordered by the compiler alone, and
  * MTE2 loads it again, which nothing orders after V's reads. */
 static void crowded(rd_npu_core *c, const void *args) {
@@ -359,6 +387,7 @@ int main(void) {
                                      cmocka_unit_test(deep_queues),
                                      cmocka_unit_test(sets_hold_up_nothing),
                                      cmocka_unit_test(auto_sync),
+                                     cmocka_unit_test(witnesses_beside_s),
                                      cmocka_unit_test(crowded_granule),
                                      cmocka_unit_test(mutation),
                                      cmocka_unit_test(timeline)};
