@@ -266,6 +266,7 @@ void generate(random_kernel *k, uint64_t seed) {
   k->wide = k->cube && below(&s, 4) == 0;
   uint32_t inserted = below(&s, 6);
   k->auto_sync = inserted < 3 ? (rd_npu_auto_sync)inserted : RD_NPU_AUTO_SYNC_NONE;
+  k->binary = below(&s, 6) == 0;
   begin(k);
   uint32_t first = k->count;
   if (mode < 3) {

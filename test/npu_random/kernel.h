@@ -143,6 +143,7 @@ typedef struct random_kernel {
   rd_npu_arch arch;
   rd_npu_core_kind kind;
   rd_npu_auto_sync auto_sync;
+  bool binary;     /* flags are bits: what only counting saves is an error */
   bool cube, wide; /* has products; enough fractals for the ten of the accumulate rule */
   uint32_t count;
   step list[MOST_STEPS];

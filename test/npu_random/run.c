@@ -127,8 +127,9 @@ static void arguments(FILE *to, const step *s, form f) {
 void print_kernel(FILE *to, const random_kernel *k) {
   static const char *const kinds[] = {"COUPLED", "CUBE", "VECTOR"};
   static const char *const inserted[] = {"", ", auto_sync scalar", ", auto_sync all"};
-  fprintf(to, "/* %s, %s%s */\nstatic void kernel(rd_npu_core *c, const void *args) {\n",
-          rd_npu_arch_get(k->arch)->name, kinds[k->kind], inserted[k->auto_sync]);
+  fprintf(to, "/* %s, %s%s%s */\nstatic void kernel(rd_npu_core *c, const void *args) {\n",
+          rd_npu_arch_get(k->arch)->name, kinds[k->kind], inserted[k->auto_sync],
+          k->binary ? ", binary flags" : "");
   for (uint32_t n = 0; n < k->count; n++) {
     const step *s = &k->list[n];
     form f = (form)random_ops[s->op].form;
