@@ -59,6 +59,8 @@ typedef enum rd_layout {
   RD_PACKED = 2  /* activations [T,H,.], cu_seqlens[B+1] required   */
 } rd_layout;
 
+enum { RD_UNLIMITED = -1 }; /* max_batch, max_tokens */
+
 /* Everything about a call that does not change from step to step. */
 typedef struct rd_problem {
   size_t struct_size;
@@ -76,8 +78,8 @@ typedef struct rd_problem {
   int32_t numerics;     /* rd_numerics */
   int32_t state_layout; /* rd_state_layout */
   int64_t Hk, Hv, K, V; /* 1 <= Hk <= Hv, Hv % Hk == 0; 1 <= K, V <= 512 */
-  int64_t max_batch;    /* largest B of any execution, >= 0 */
-  int64_t max_tokens;   /* longest sequence of any execution, >= 0 */
+  int64_t max_batch;    /* largest B of any execution, >= 0; RD_UNLIMITED: any */
+  int64_t max_tokens;   /* longest sequence of any execution, >= 0; RD_UNLIMITED: any */
   int32_t qkv_dtype;    /* rd_dtype of q, k, v: f32, f16, bf16 */
   int32_t gate_dtype;   /* g: f32, f16, bf16 (ignored for RD_GATE_NONE) */
   int32_t beta_dtype;   /* f32, f16, bf16 */
@@ -110,7 +112,8 @@ typedef struct rd_plan rd_plan;
 /* Errors: RD_E_NULL, RD_E_STRUCT_SIZE, RD_E_PRESENCE (reserved), RD_E_ENUM, RD_E_DTYPE, RD_E_HEADS,
  * RD_E_SHAPE, RD_E_SCALE, RD_E_LOWER_BOUND, RD_E_EPS, RD_E_OVERFLOW, RD_E_NOMEM, RD_E_BUSY. Reserves the
  * scratch of every verb in ctx (snapshots of more than 64 tokens per sequence, and draft trees of more
- * than 64 nodes, may grow the arena once more). Another context grows its own on first use, or by
+ * than 64 nodes, may grow the arena once more; so may the first call with more than one sequence when
+ * max_batch is RD_UNLIMITED). Another context grows its own on first use, or by
  * rd_context_reserve of what rd_plan_scratch says. *out is NULL on error.
  * A call is cut into at most four slices per thread, and into no more than its work is worth: a decode
  * of a few heads stays on the calling thread. An own executor always gets the full cut. */
@@ -126,8 +129,8 @@ typedef struct rd_plan_info {
   size_t scratch_bytes; /* arena bytes the largest verb needs with the plan's threads */
   int32_t threads;
   int32_t reserved0;
-  int64_t row_block;       /* rows of one work item at max_batch: V, 128, 64 or 32 */
-  int64_t work_items;      /* at max_batch */
+  int64_t row_block;  /* rows of one work item at max_batch: V, 128, 64 or 32 (V without a limit) */
+  int64_t work_items; /* at max_batch; 0 without a limit */
   const char *rows_kernel; /* names of the kernels the verbs run */
   const char *commit_kernel;
   const char *prep_kernel;
@@ -170,7 +173,10 @@ static inline void rd_sequences_init(rd_sequences *seq) {
   rd_sequences_init_sized(seq, sizeof *seq);
 }
 
-/* Activations. PADDED shapes; PACKED drops the leading B.
+/* Activations. PADDED shapes; PACKED drops the leading B. Strides of q, k, v, g and beta: any >= 0, the
+ * innermost one, too (views transposed after a convolution; 0 broadcasts). Rows whose innermost stride is
+ * not 1 are gathered in squares of 16 x 16 when their block of tokens is opened: the bits are those of
+ * the compact call, which is a little faster.
  *   q, k [B,T,Hk,K]   v [B,T,Hv,V]   g [B,T,Hv] per head or [B,T,Hv,K] per channel (absent for NONE)
  *   beta [B,T,Hv]     A_log [Hv] f32, dt_bias [Hv] or [Hv,K] f32 (LOWER_BOUND and SOFTPLUS only,
  *   else absent)      out [B,T,Hv,V], written: rows past a length and rows of pad sequences become

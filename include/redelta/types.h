@@ -44,7 +44,7 @@ typedef enum rd_status {
   RD_E_RANK = 5,         /* wrong number of dimensions */
   RD_E_SHAPE = 6,        /* a dimension is out of range or disagrees with another tensor */
   RD_E_HEADS = 7,        /* Hv is not a multiple of Hk, or a head count is out of range */
-  RD_E_STRIDE = 8,       /* negative, innermost not 1, misaligned data, self-overlapping output */
+  RD_E_STRIDE = 8,       /* negative, unfit innermost, misaligned data, self-overlapping output */
   RD_E_ALIAS = 9,        /* an output shares bytes with another tensor */
   RD_E_SCALE = 10,       /* scale is not finite (also after rounding to f32) */
   RD_E_LOWER_BOUND = 11, /* lower_bound outside [-5, 0] */
@@ -94,8 +94,9 @@ RD_API size_t rd_dtype_size(rd_dtype dtype);
 
 /* A view of caller-owned memory. A zero-initialised view is an absent tensor; one whose dtype alone is
  * 0 is a mistake (RD_E_DTYPE), wherever a tensor may be absent, too.
- *   - Innermost stride must be 1 where the innermost dimension exceeds 1. Other strides: any
- *     value >= 0 for inputs (0 broadcasts); elements of an output may not share memory.
+ *   - Innermost stride must be 1 where the innermost dimension exceeds 1, except of those inputs of a
+ *     verb that say otherwise. Other strides: any value >= 0 for inputs (0 broadcasts); elements of an
+ *     output may not share memory.
  *   - A tensor with no elements may have data == NULL.
  *   - `data` is not const so that one type serves all; inputs are never written. */
 typedef struct rd_tensor {

@@ -59,8 +59,8 @@ class Problem:
 
     ============  =======================================================================
     Hk, Hv, K, V  key heads, value heads (a multiple of Hk), key size, value size (1..512)
-    max_batch     largest number of sequences of any call
-    max_tokens    longest sequence of any call
+    max_batch     largest number of sequences of any call; -1, the default: any
+    max_tokens    longest sequence of any call; -1, the default: any
     layout        "padded": [B,T,...], "packed": [T,...] with cu_seqlens
     gate          "none": a = 1; "log": exp(g); "decay": g;
                   "lower_bound": exp(lower_bound sigmoid(exp(A_log)(g + dt_bias)));
@@ -81,8 +81,8 @@ class Problem:
     Hv: int
     K: int
     V: int
-    max_batch: int
-    max_tokens: int
+    max_batch: int = -1
+    max_tokens: int = -1
     layout: Layout = "padded"
     gate: Gate = "log"
     gate_axis: GateAxis = "per_channel"

@@ -47,7 +47,7 @@ static rd_status check_sequences(rdi_call *c, const rd_sequences *given, int fla
   RDI_TRY(rdi_check_struct(c->ctx, RDI_STRUCT_SEQUENCES, "seq", given, &c->seq));
   if (seq->batch < 0)
     return rdi_fail(c->ctx, RD_E_SHAPE, "seq.batch: expected at least 0, got %" PRId64, seq->batch);
-  if (seq->batch > p->max_batch)
+  if (p->max_batch >= 0 && seq->batch > p->max_batch)
     return rdi_fail(c->ctx, RD_E_PLAN,
                     "seq.batch: the plan was made for at most %" PRId64 ", got %" PRId64,
                     p->max_batch, seq->batch);
@@ -100,7 +100,7 @@ static rd_status check_lengths(rdi_call *c, int64_t T) {
   else if (seq->lengths.dtype != RD_ABSENT)
     RDI_TRY(rdi_check_range(c->ctx, "seq.lengths", &seq->lengths, 0, T, RD_E_LENGTH));
   c->job.seq = rdi_seqs_of(seq->batch, T, &seq->cu_seqlens, &seq->lengths);
-  if (T <= p->max_tokens) return RD_OK;
+  if (p->max_tokens < 0 || T <= p->max_tokens) return RD_OK;
   for (int64_t b = 0; b < seq->batch; b++) {
     const int64_t length = rdi_seq_length(&c->job.seq, b);
     if (length > p->max_tokens)
@@ -143,20 +143,20 @@ rd_status rdi_call_tokens(rdi_call *c, const rd_sequences *seq, const rd_activat
   const int packed = p->layout == RD_PACKED, first = packed ? 1 : 0, rank = packed ? 3 : 4;
   int64_t shape[4] = {c->seq.batch, -1, p->Hk, p->K}; /* q decides T */
   const int qkv = 1 << p->qkv_dtype;
-  RDI_TRY(take(c, "q", &act->q, qkv, rank, shape + first, 0));
+  RDI_TRY(take(c, "q", &act->q, qkv, rank, shape + first, RDI_ANY_INNER));
   const int64_t T = shape[1] = act->q.shape[packed ? 0 : 1];
-  RDI_TRY(take(c, "k", &act->k, qkv, rank, shape + first, 0));
+  RDI_TRY(take(c, "k", &act->k, qkv, rank, shape + first, RDI_ANY_INNER));
   shape[2] = p->Hv;
   shape[3] = p->V;
-  RDI_TRY(take(c, "v", &act->v, qkv, rank, shape + first, 0));
+  RDI_TRY(take(c, "v", &act->v, qkv, rank, shape + first, RDI_ANY_INNER));
   RDI_TRY(take(c, "out", &act->out, 1 << p->out_dtype, rank, shape + first, RDI_OUTPUT));
-  RDI_TRY(take(c, "beta", &act->beta, 1 << p->beta_dtype, rank - 1, shape + first, 0));
+  RDI_TRY(take(c, "beta", &act->beta, 1 << p->beta_dtype, rank - 1, shape + first, RDI_ANY_INNER));
   shape[3] = p->K;
   if (p->gate == RD_GATE_NONE)
     RDI_TRY(must_be_absent(c, "g", &act->g, "without a gate"));
   else
     RDI_TRY(take(c, "g", &act->g, 1 << p->gate_dtype,
-                 p->gate_axis == RD_PER_CHANNEL ? rank : rank - 1, shape + first, 0));
+                 p->gate_axis == RD_PER_CHANNEL ? rank : rank - 1, shape + first, RDI_ANY_INNER));
   RDI_TRY(check_raw_gate(c));
   RDI_TRY(check_lengths(c, T));
   RDI_TRY(take_parents(c, T));
@@ -372,7 +372,7 @@ rd_status rdi_call_old_records(rdi_call *c, const rdi_records_names *names, cons
   else if (B != c->job.seq.B)
     return rdi_fail(c->ctx, RD_E_SHAPE, "%s: expected %" PRId64 " sequences, got %" PRId64, name,
                     c->job.seq.B, B);
-  if (B > c->plan->problem.max_batch)
+  if (c->plan->problem.max_batch >= 0 && B > c->plan->problem.max_batch)
     return rdi_fail(c->ctx, RD_E_PLAN,
                     "%s: the plan was made for at most %" PRId64 " sequences, got %" PRId64, name,
                     c->plan->problem.max_batch, B);

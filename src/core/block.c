@@ -3,10 +3,53 @@
 
 #define RDI_SOFT /* exp(A_log) has the same bits whatever kernels the context runs */
 #include "kernels/c1.h"
+#include "util/checked.h"
 
 static int first_of_group(const rdi_math *m, int64_t h) {
   return m->head_map == RD_HEADS_GROUPED ? h % (m->Hv / m->Hk) == 0 : h < m->Hk;
 }
+
+/* ---------------------------------------------------------------- rows that are none ---------- */
+
+/* to[i][c] = from[i * st + c * si] in squares of 16 x 16, so that either side stays in cache, whichever
+ * stride is the long one. n <= RDI_TOKENS. */
+#define GATHER(type)                                                                               \
+  static void gather_##type(type *to, int64_t ld, const type *from, int64_t st, int64_t si,        \
+                            int64_t n, int64_t m) {                                                \
+    for (int64_t c0 = 0; c0 < m; c0 += 16) {                                                       \
+      const int64_t c1 = rdi_min64(c0 + 16, m);                                                    \
+      if (st > si) {                                                                               \
+        for (int64_t i = 0; i < n; i++)                                                            \
+          for (int64_t c = c0; c < c1; c++) to[i * ld + c] = from[i * st + c * si];                \
+      } else {                                                                                     \
+        for (int64_t c = c0; c < c1; c++)                                                          \
+          for (int64_t i = 0; i < n; i++) to[i * ld + c] = from[i * st + c * si];                  \
+      }                                                                                            \
+    }                                                                                              \
+  }
+GATHER(uint16_t)
+GATHER(uint32_t)
+
+typedef struct rows { /* of n tokens, each row contiguous */
+  const void *p;
+  int64_t stride;
+} rows;
+
+/* Tokens [t, t+n) of head h, m elements from the first on: where they lie, or gathered into `to` with
+ * rows ld apart. */
+static rows rows_of(const rdi_item *it, const rdi_view *v, int64_t t, int64_t n, int64_t h,
+                    int64_t first, int64_t m, void *to, int64_t ld) {
+  if (!v->base) return (rows){0};
+  const void *from = rdi_at(rdi_view_at(it, v, t, h), first * v->si, v->dtype);
+  if (!rdi_gathers(v)) return (rows){from, v->st};
+  if (v->dtype == RD_F32)
+    gather_uint32_t(to, ld, from, v->st, v->si, n, m);
+  else
+    gather_uint16_t(to, ld, from, v->st, v->si, n, m);
+  return (rows){to, ld};
+}
+
+/* ---------------------------------------------------------------- operands -------------------- */
 
 void rdi_prepare(const rdi_item *it, int64_t t, int64_t n, const rdi_operands *to) {
   const rdi_job *job = it->job;
@@ -14,22 +57,27 @@ void rdi_prepare(const rdi_item *it, int64_t t, int64_t n, const rdi_operands *t
   const int64_t hk = rdi_key_head(m, it->h);
   const int raw = m->gate == RD_GATE_LOWER_BOUND || m->gate == RD_GATE_SOFTPLUS;
   const float A_log = raw ? job->A_log[it->h * job->A_log_stride] : 0.0f;
+  rdi_lane *lane = it->lane;
+  const int64_t channels = m->axis == RD_PER_CHANNEL ? m->K : 1;
+  const rows q = rows_of(it, &job->q, t, n, hk, 0, m->K, lane->gq, m->Kp);
+  const rows k = rows_of(it, &job->k, t, n, hk, 0, m->K, lane->gk, m->Kp);
+  const rows g = rows_of(it, &job->g, t, n, it->h, 0, channels, lane->gg, m->Kp);
   it->k->prep(&(rdi_prep_args){
       .n = n,
       .K = m->K,
       .Kp = m->Kp,
-      .q = rdi_view_at(it, &job->q, t, hk),
-      .k = rdi_view_at(it, &job->k, t, hk),
-      .q_stride = job->q.st,
-      .k_stride = job->k.st,
+      .q = q.p,
+      .k = k.p,
+      .q_stride = q.stride,
+      .k_stride = k.stride,
       .qk_dtype = job->q.dtype,
       .l2norm = m->l2norm,
       .eps = m->eps,
       .scale = m->scale,
       .gate = m->gate,
       .axis = m->axis,
-      .g = job->g.base ? rdi_view_at(it, &job->g, t, it->h) : NULL,
-      .g_stride = job->g.st,
+      .g = g.p,
+      .g_stride = g.stride,
       .g_dtype = job->g.dtype,
       .lb = m->lb,
       .A_log = A_log,
@@ -49,20 +97,26 @@ void rdi_prepare(const rdi_item *it, int64_t t, int64_t n, const rdi_operands *t
   });
 }
 
+void rdi_open_values(const rdi_item *it, int64_t t, int64_t n, float *to, int64_t ld) {
+  const rdi_view *v = &it->job->v;
+  void *gathered = v->dtype == RD_F32 ? to : it->lane->gv;
+  const rows at = rows_of(it, v, t, n, it->h, it->r, it->R, gathered, ld);
+  for (int64_t i = 0; i < n && at.p != to; i++)
+    it->k->widen(to + i * ld, rdi_at((char *)(uintptr_t)at.p, i * at.stride, v->dtype), v->dtype,
+                 it->R);
+}
+
 rdi_block rdi_open_block(const rdi_item *it, int64_t t, int64_t n) {
   const rdi_job *job = it->job;
   const int64_t Rp = it->lane->Rp;
   rdi_block blk = {.t = t, .n = n, .v_stride = Rp, .u_stride = Rp, .o_stride = Rp};
   rdi_prepare(it, t, n, &it->lane->op);
-  char *v = rdi_at(rdi_view_at(it, &job->v, t, it->h), it->r, job->v.dtype);
-  if (job->v.dtype == RD_F32) {
-    blk.v = (const float *)(const void *)v;
+  blk.v = it->lane->v;
+  if (rdi_values_in_place(job)) {
+    blk.v = (float *)(void *)rdi_at(rdi_view_at(it, &job->v, t, it->h), it->r, RD_F32);
     blk.v_stride = job->v.st;
   } else {
-    for (int64_t i = 0; i < n; i++)
-      it->k->widen(it->lane->v + i * Rp, rdi_at(v, i * job->v.st, job->v.dtype), job->v.dtype,
-                   it->R);
-    blk.v = it->lane->v;
+    rdi_open_values(it, t, n, it->lane->v, Rp);
   }
   blk.o = it->lane->o;
   if (job->out.dtype == RD_F32) {

@@ -18,6 +18,14 @@ void rdi_prepare(const rdi_item *it, int64_t t, int64_t n, const rdi_operands *t
  * (and of a key head's value heads the first) writes. */
 void rdi_put_keys(const rdi_item *it, int64_t t, int64_t n, const float *keys, const float *decays);
 
+/* v is read where it lies: f32, in rows. */
+static inline int rdi_values_in_place(const rdi_job *job) {
+  return job->v.dtype == RD_F32 && job->v.si == 1;
+}
+/* v of tokens [t, t+n) of the item's rows, n <= RDI_TOKENS, widened into rows ld apart (at least R
+ * rounded up to 16). */
+void rdi_open_values(const rdi_item *it, int64_t t, int64_t n, float *to, int64_t ld);
+
 /* Operands and v of tokens [t, t+n); u and o go to the caller's memory at once when it is f32. */
 rdi_block rdi_open_block(const rdi_item *it, int64_t t, int64_t n);
 /* Narrows what was not written in place, and writes k and decay once per head. */

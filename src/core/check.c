@@ -111,7 +111,7 @@ static rd_status check_strides(rd_context *ctx, const char *name, const rd_tenso
     return rdi_fail(ctx, RD_E_OVERFLOW, "%s: the bytes it spans do not fit the address space",
                     name);
   if (rdi_tensor_empty(t)) return RD_OK;
-  if (t->shape[last] > 1 && t->stride[last] != 1)
+  if (!(flags & RDI_ANY_INNER) && t->shape[last] > 1 && t->stride[last] != 1)
     return rdi_fail(ctx, RD_E_STRIDE, "%s: innermost stride must be 1, got %" PRId64, name,
                     t->stride[last]);
   if (flags & RDI_CONTIGUOUS) {

@@ -27,7 +27,7 @@ enum { /* sets of element types, 1 << rd_dtype */
        RDI_DT_INDEX = (1 << RD_I32) | (1 << RD_I64)
 };
 
-enum { RDI_CONTIGUOUS = 1, RDI_OUTPUT = 2, RDI_OPTIONAL = 4 };
+enum { RDI_CONTIGUOUS = 1, RDI_OUTPUT = 2, RDI_OPTIONAL = 4, RDI_ANY_INNER = 8 };
 
 /* An absent tensor is all zero: RD_E_DTYPE for one whose type is 0 while other fields are set. For
  * places that ask for a type of RD_ABSENT themselves; the two checks below do it. */
@@ -37,8 +37,8 @@ rd_status rdi_check_blank(rd_context *ctx, const char *name, const rd_tensor *t)
 rd_status rdi_check_absent(rd_context *ctx, const char *name, const rd_tensor *t, const char *why);
 
 /* shape[i] < 0 accepts any extent >= 0 there. Checks presence (RD_E_NULL; with RDI_OPTIONAL an
- * absent tensor passes), dtype, rank, shape, strides (innermost 1, >= 0, contiguous with
- * RDI_CONTIGUOUS, no shared elements with RDI_OUTPUT), that the byte range fits 64 bits, and data
+ * absent tensor passes), dtype, rank, shape, strides (>= 0, innermost 1 except with RDI_ANY_INNER,
+ * contiguous with RDI_CONTIGUOUS, no shared elements with RDI_OUTPUT), that the byte range fits 64 bits, and data
  * != NULL and aligned to its element when there are elements. */
 rd_status rdi_check_tensor(rd_context *ctx, const char *name, const rd_tensor *t, int dtypes,
                            int rank, const int64_t *shape, int flags);

@@ -64,6 +64,12 @@ static void prefetch(const char *p, int64_t elements, rd_dtype dtype) {
   for (; p < end; p += 64) __builtin_prefetch(p, 0, 2);
 }
 
+/* Of an input; one that must be gathered is on a page per element, no use to ask for. */
+static void prefetch_row(const rdi_item *it, const rdi_view *v, int64_t t, int64_t h, int64_t first,
+                         int64_t n) {
+  if (!rdi_gathers(v)) prefetch(rdi_at(rdi_view_at(it, v, t, h), first, v->dtype), n, v->dtype);
+}
+
 /* Rows of a few tokens lie on pages of their own, far from one another: no hardware guesses them. */
 void rdi_item_prefetch(const rdi_item *it) {
   const rdi_job *job = it->job;
@@ -74,13 +80,12 @@ void rdi_item_prefetch(const rdi_item *it) {
   const int32_t *parents = rdi_record_parents(&job->prev, it->b);
   int64_t record = job->accepted ? (int64_t)job->accepted[it->b] - 1 : -1; /* and those before it */
   for (int64_t t = 0; t < tokens; t++) {
-    prefetch(rdi_view_at(it, &job->q, t, hk), m->K, job->q.dtype);
-    prefetch(rdi_view_at(it, &job->k, t, hk), m->K, job->k.dtype);
-    prefetch(rdi_at(rdi_view_at(it, &job->v, t, it->h), it->r, job->v.dtype), it->R, job->v.dtype);
+    prefetch_row(it, &job->q, t, hk, 0, m->K);
+    prefetch_row(it, &job->k, t, hk, 0, m->K);
+    prefetch_row(it, &job->v, t, it->h, it->r, it->R);
     prefetch(rdi_at(rdi_view_at(it, &job->out, t, it->h), it->r, job->out.dtype), it->R,
              job->out.dtype);
-    if (job->g.base)
-      prefetch(rdi_view_at(it, &job->g, t, it->h), channels ? m->K : 1, job->g.dtype);
+    if (job->g.base) prefetch_row(it, &job->g, t, it->h, 0, channels ? m->K : 1);
     if (!rdi_makes_records(job)) continue;
     const rdi_recs *next = &job->next;
     prefetch(rdi_at(rdi_record_at(it, &next->u, t, it->h), it->r, next->u.dtype), it->R,

@@ -25,6 +25,9 @@ static inline char *rdi_view_at(const rdi_item *it, const rdi_view *v, int64_t t
   return rdi_at(v->base, it->b * v->sb + (it->start + t) * v->st + h * v->sh, v->dtype);
 }
 
+/* Whether its rows must be gathered: neighbours are not beside each other. */
+static inline int rdi_gathers(const rdi_view *v) { return v->base && v->si != 1; }
+
 static inline char *rdi_record_at(const rdi_item *it, const rdi_view *v, int64_t t, int64_t h) {
   return rdi_at(v->base, it->b * v->sb + t * v->st + h * v->sh, v->dtype);
 }

@@ -47,5 +47,7 @@ rdi_view rdi_view_of(const rd_tensor *t, int b, int tt, int h) {
   v.sb = b < 0 ? 0 : t->stride[b];
   v.st = tt < 0 ? 0 : t->stride[tt];
   v.sh = h < 0 ? 0 : t->stride[h];
+  const int last = t->rank - 1, row = last != b && last != tt && last != h;
+  v.si = row && t->shape[last] > 1 ? t->stride[last] : 1;
   return v;
 }

@@ -7,12 +7,12 @@
 #include "redelta/core.h"
 
 /* Rows of an activation or of records: element (sequence b, token t, head h, i) is at
- * base + (b*sb + t*st + h*sh + i) * size. Packed activations: sb = 0, and t counts from the first
- * token of the batch. */
+ * base + (b*sb + t*st + h*sh + i*si) * size. Packed activations: sb = 0, and t counts from the first
+ * token of the batch. si is 1 except for q, k, v and g of a verb. */
 typedef struct rdi_view {
   char *base; /* NULL: absent */
   rd_dtype dtype;
-  int64_t sb, st, sh;
+  int64_t sb, st, sh, si;
 } rdi_view;
 
 /* States: slot s, head h, row r, column c at base + (s*ss + h*sh + r*sr + c)*size where (r,c) is

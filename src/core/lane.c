@@ -48,6 +48,13 @@ size_t rdi_lane_layout(rdi_lane *lane, char *memory, const rdi_kernels *k,
   lane->v = carve(memory, &at, RDI_TOKENS * Rp);
   lane->u = carve(memory, &at, RDI_TOKENS * Rp);
   lane->o = carve(memory, &at, RDI_TOKENS * Rp);
+  lane->gq = lane->gk = lane->gg = lane->gv = NULL;
+  if (size->gathers) {
+    lane->gq = carve(memory, &at, RDI_TOKENS * Kp);
+    lane->gk = carve(memory, &at, RDI_TOKENS * Kp);
+    lane->gg = carve(memory, &at, RDI_TOKENS * Kp);
+    lane->gv = carve(memory, &at, RDI_TOKENS * Rp);
+  }
   lane->pk = carve(memory, &at, RDI_TOKENS * Kp);
   lane->pa = carve(memory, &at, RDI_TOKENS * Kp);
   lane->pu = carve(memory, &at, RDI_TOKENS * Rp);

@@ -14,12 +14,15 @@ typedef struct rdi_lane_size {
   int64_t row_block, K;
   int64_t nodes; /* of the largest draft tree to verify; 0: chains only */
   int64_t path;  /* of the longest path to replay that is no chain */
+  int gathers;   /* some of q, k, v and g have an innermost stride other than 1 */
 } rdi_lane_size;
 
 /* Everything is 64-byte aligned. */
 typedef struct rdi_lane {
   rdi_operands op;     /* of one block of tokens, RDI_TOKENS */
   float *v, *u, *o;    /* [16][Rp]; unused where the caller's memory serves */
+  void *gq, *gk, *gg;  /* [16][Kp] of the caller's type: rows that are no rows in memory; or NULL */
+  void *gv;            /* [16][Rp], the same */
   float *pk, *pa, *pu; /* operands of records, as above */
   float *tile;         /* the running state of an item */
   float *stage;        /* [SUB_ROWS][Kp] */

@@ -14,16 +14,20 @@ enum { SNAPSHOT_TOKENS = 64 };
 
 /* Scratch of the largest verb: the slices of a run at every cut that may occur, before it the sets
  * of slots of the checks. Smaller batches make more row blocks of fewer rows, never larger lanes.
- */
+ * Without a limit only what one sequence needs is reserved: the lanes are all, larger sets grow the
+ * arena once. */
 static int scratch_of(const rd_problem *p, const rdi_kernels *k, int64_t threads, size_t *bytes) {
   const int64_t slices = threads == 1 ? 1 : RDI_SLICES_PER_THREAD * threads;
-  const int64_t nodes = rdi_min64(p->max_tokens, RDI_TREE_NODES);
-  const rdi_lane_size largest = {.row_block = p->V, .K = p->K, .nodes = nodes, .path = nodes};
+  const int64_t batch = p->max_batch < 0 ? 1 : p->max_batch;
+  const int64_t longest = p->max_tokens < 0 ? INT64_MAX : p->max_tokens;
+  const int64_t nodes = rdi_min64(longest, RDI_TREE_NODES);
+  const rdi_lane_size largest = {
+      .row_block = p->V, .K = p->K, .nodes = nodes, .path = nodes, .gathers = 1};
   int64_t tokens;
-  if (!rdi_mul64(p->max_batch, rdi_min64(p->max_tokens, SNAPSHOT_TOKENS) + 1, &tokens) ||
+  if (!rdi_mul64(batch, rdi_min64(longest, SNAPSHOT_TOKENS) + 1, &tokens) ||
       !rdi_run_scratch(k, slices, &largest, bytes))
     return 0;
-  const size_t once = rdi_slot_scratch(p->max_batch), snapshots = rdi_slot_scratch(tokens);
+  const size_t once = rdi_slot_scratch(batch), snapshots = rdi_slot_scratch(tokens);
   if (snapshots > SIZE_MAX / 8) return 0;
   return rdi_addsz(*bytes, once + snapshots + 4 * 64, bytes);
 }
@@ -35,12 +39,12 @@ static rd_status make_info(rd_context *ctx, rd_plan *plan) {
   info->struct_size = sizeof *info;
   info->threads = rd_context_threads(ctx);
   rdi_cut cut;
-  if (!rdi_cut_make(&cut, info->threads, info->threads, p->max_batch == 1, INT64_MAX, p->max_batch,
-                    p->Hv, p->V) ||
+  if (!rdi_cut_make(&cut, info->threads, info->threads, p->max_batch == 1, INT64_MAX,
+                    rdi_max64(p->max_batch, 0), p->Hv, p->V) ||
       !scratch_of(p, k, info->threads, &info->scratch_bytes))
     return rdi_fail(ctx, RD_E_OVERFLOW,
                     "problem.max_batch: the work or its scratch does not fit 64 bits");
-  info->row_block = cut.row_block;
+  info->row_block = p->max_batch < 0 ? p->V : cut.row_block;
   info->work_items = cut.items;
   info->rows_kernel = k->serving[RDI_SLOT_rows].name;
   info->commit_kernel = k->serving[RDI_SLOT_commit].name;

@@ -88,11 +88,13 @@ static rd_status check_sizes(rd_context *ctx, const rd_problem *p) {
   if (p->V < 1 || p->V > RDI_MAX_DIM)
     return rdi_fail(ctx, RD_E_SHAPE, "problem.V: expected 1 to %d, got %" PRId64, RDI_MAX_DIM,
                     p->V);
-  if (p->max_batch < 0)
-    return rdi_fail(ctx, RD_E_SHAPE, "problem.max_batch: expected at least 0, got %" PRId64,
+  if (p->max_batch < RD_UNLIMITED)
+    return rdi_fail(ctx, RD_E_SHAPE,
+                    "problem.max_batch: expected -1 (no limit) or more, got %" PRId64,
                     p->max_batch);
-  if (p->max_tokens < 0)
-    return rdi_fail(ctx, RD_E_SHAPE, "problem.max_tokens: expected at least 0, got %" PRId64,
+  if (p->max_tokens < RD_UNLIMITED)
+    return rdi_fail(ctx, RD_E_SHAPE,
+                    "problem.max_tokens: expected -1 (no limit) or more, got %" PRId64,
                     p->max_tokens);
   return RD_OK;
 }

@@ -130,8 +130,11 @@ static int even(const rdi_job *job) {
 }
 
 static int scratch_of(run *x, size_t *bytes) {
-  x->size = (rdi_lane_size){.row_block = x->cut.row_block, .K = x->job->m.K};
-  measure_trees(x->job, &x->size);
+  const rdi_job *job = x->job;
+  x->size = (rdi_lane_size){.row_block = x->cut.row_block, .K = job->m.K};
+  x->size.gathers =
+      rdi_gathers(&job->q) || rdi_gathers(&job->k) || rdi_gathers(&job->v) || rdi_gathers(&job->g);
+  measure_trees(job, &x->size);
   return rdi_run_scratch(x->k, x->cut.slices, &x->size, bytes);
 }
 

@@ -56,18 +56,16 @@ static char *node_row(const rdi_item *it, const rdi_view *v, int record, int64_t
 static rows rows_of(const rdi_item *it, const piece *p, const rdi_segment *s, const rdi_view *v,
                     int record, float *lane) {
   const int64_t i = s->first - p->at;
-  if (v->dtype == RD_F32 && follow(p, s))
+  if (v->dtype == RD_F32 && v->si == 1 && follow(p, s))
     return (rows){(float *)(void *)node_row(it, v, record, p->order[i]), v->st};
   return (rows){lane + i * it->lane->Rp, it->lane->Rp};
 }
 
 static void open_rows(const rdi_item *it, const piece *p) {
-  const rdi_view *v = &it->job->v;
   for (const rdi_segment *s = p->first; s < p->end; s++)
-    if (v->dtype != RD_F32 || !follow(p, s))
+    if (!rdi_values_in_place(it->job) || !follow(p, s))
       for (int64_t i = s->first - p->at; i < s->first - p->at + s->n; i++)
-        it->k->widen(it->lane->tree.v + i * it->lane->Rp, node_row(it, v, 0, p->order[i]), v->dtype,
-                     it->R);
+        rdi_open_values(it, p->order[i], 1, it->lane->tree.v + i * it->lane->Rp, it->lane->Rp);
 }
 
 static void put_rows(const rdi_item *it, const piece *p, const rdi_view *v, int record,

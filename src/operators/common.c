@@ -149,8 +149,12 @@ rd_status rdo_unpack_mixed(rd_context *ctx, rdi_job *job, rdo_mixed *x) {
   /* Strides follow from the layouts: every tensor here is contiguous. */
   const int heads_outer = x->layout == RD_BNSD;
   const int64_t row = 3 * N * RDO_DIM;
-  rdi_view q = {x->mixedqkv->data, RD_BF16, x->layout == RD_TND ? 0 : S * row,
-                heads_outer ? RDO_DIM : row, heads_outer ? S * RDO_DIM : RDO_DIM};
+  rdi_view q = {x->mixedqkv->data,
+                RD_BF16,
+                x->layout == RD_TND ? 0 : S * row,
+                heads_outer ? RDO_DIM : row,
+                heads_outer ? S * RDO_DIM : RDO_DIM,
+                1};
   const int64_t part = N * q.sh * 2; /* bytes from Q to K to V */
   job->q = job->k = job->v = q;
   job->k.base += part;

@@ -77,7 +77,10 @@ static void types_and_shapes(fix *f, slips *s) {
   SLIP("out with other V", RD_E_SHAPE, "out", f->act.out.shape[dim(f, 1, &f->act.out)]--);
   SLIP("a negative dimension", RD_E_SHAPE, "q", f->act.q.shape[0] = -1);
   SLIP("a negative stride", RD_E_STRIDE, "q", f->act.q.stride[0] = -f->act.q.stride[0]);
-  SLIP("q with innermost stride 2", RD_E_STRIDE, "q", f->act.q.stride[f->act.q.rank - 1] = 2);
+  SLIP("q with a negative innermost stride", RD_E_STRIDE, "q",
+       f->act.q.stride[f->act.q.rank - 1] = -1);
+  SLIP("beta with a negative innermost stride", RD_E_STRIDE, "beta",
+       f->act.beta.stride[f->act.beta.rank - 1] = -2);
   SLIP("out with innermost stride 2", RD_E_STRIDE, "out",
        f->act.out.stride[f->act.out.rank - 1] = 2);
   SLIP("q misaligned", RD_E_STRIDE, "q", f->act.q.data = (char *)f->act.q.data + 1);

@@ -61,8 +61,8 @@ static void problem_slips(rd_problem *p, slips *s) {
   SLIP("V 0", RD_E_SHAPE, "V", p->V = 0);
   SLIP("V 513", RD_E_SHAPE, "V", p->V = 513);
   SLIP("V -1", RD_E_SHAPE, "V", p->V = -1);
-  SLIP("max_batch -1", RD_E_SHAPE, "max_batch", p->max_batch = -1);
-  SLIP("max_tokens -1", RD_E_SHAPE, "max_tokens", p->max_tokens = -1);
+  SLIP("max_batch -2", RD_E_SHAPE, "max_batch", p->max_batch = -2);
+  SLIP("max_tokens -2", RD_E_SHAPE, "max_tokens", p->max_tokens = -2);
   SLIP("max_batch 2^63-1", RD_E_OVERFLOW, NULL, p->max_batch = INT64_MAX);
   SLIP("heads 2^62", RD_E_OVERFLOW, NULL, {
     p->Hk = p->Hv = INT64_MAX / 2;
@@ -140,6 +140,7 @@ static void accepted(void) {
   GOOD(p.V = 512);
   GOOD((p.K = 1, p.V = 1));
   GOOD((p.max_batch = 0, p.max_tokens = 0));
+  GOOD(p.max_batch = p.max_tokens = RD_UNLIMITED);
   GOOD(p.pad_slot = INT32_MIN);
   float a = 1, b = 1;
   ck_bits("(teeth need a comparison)", &a, &b, 1);

@@ -1,5 +1,6 @@
 /* P15: strided views - one packed QKV row, token stride twice the row, heads before tokens, a beta
- * broadcast with stride 0, spread slots (the gaps hold NaN) - give the bits of the compact call.
+ * broadcast with stride 0, spread slots (the gaps hold NaN), elements three apart, tokens innermost - give
+ * the bits of the compact call.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kit/world.h"
 
@@ -23,7 +24,7 @@ static void strided(const rd_problem *p, const callopt *o) {
 
 static void modes(int64_t worlds) {
   for (int64_t i = 0; i < worlds && !pt_broken(); i++)
-    for (int mode = ST_COMPACT; mode <= ST_HEADS_FIRST; mode++) {
+    for (int mode = ST_COMPACT; mode <= ST_CHANNELS_FIRST; mode++) {
       rd_problem p = pb_random();
       if (i == 0) p = pb_default();
       callopt o = {.strides = (stride_mode)mode, .layout = rng_int(0, 1) ? RD_PADDED : RD_PACKED};

@@ -317,7 +317,7 @@ static void draw_batch(int64_t longest, rd_context *cx, int64_t step) {
   tree_kind kinds[MAX_B];
   callopt o = {.extra_T = rng_int(0, 2),
                .len_type = rng_int(0, 1) ? RD_I32 : RD_I64,
-               .strides = (stride_mode)rng_int(ST_COMPACT, ST_HEADS_FIRST)};
+               .strides = (stride_mode)rng_int(ST_COMPACT, ST_CHANNELS_FIRST)};
   for (int64_t b = 0; b < B; b++) {
     len[b] = rng_int(0, 4) ? rng_int(1, longest) : 0;
     kinds[b] = (tree_kind)rng_int(0, TREE_KINDS - 1);

@@ -239,6 +239,15 @@ static void plans_know_their_mask(void **state) {
   l->accept[0] = 0;
   assert_status(any, RD_OK, layer_step(any, plan, l));
   rd_plan_destroy(plan);
+  l->problem.max_batch = l->problem.max_tokens = RD_UNLIMITED;
+  assert_status(any, RD_OK, rd_plan_create(any, &l->problem, &plan));
+  rd_plan_info info;
+  rd_plan_info_init(&info);
+  assert_int_equal(rd_plan_get_info(plan, &info), RD_OK);
+  assert_int_equal(info.work_items, 0);
+  assert_int_equal(info.row_block, l->problem.V);
+  assert_status(any, RD_OK, layer_step(any, plan, l));
+  rd_plan_destroy(plan);
   rd_plan_destroy(NULL);
   free(l);
   rd_context_destroy(any);

@@ -10,6 +10,17 @@ typedef struct dims {
 static tb lay(dims g, rd_dtype dtype, int64_t H, int64_t X, stride_mode mode) {
   int64_t inner = X ? X : 1, row = H * inner, shape[4], stride[4];
   int n = 0;
+  if (mode == ST_INNER && X) {
+    tb wide = lay(g, dtype, H, 3 * X, ST_COMPACT);
+    wide.t.shape[wide.t.rank - 1] = X;
+    wide.t.stride[wide.t.rank - 1] = 3;
+    return wide;
+  }
+  if (mode == ST_CHANNELS_FIRST) { /* [B,H,X,T] in memory */
+    const int64_t T = g.T ? g.T : 1, stride4[] = {T * row, 1, inner * T, T};
+    const int64_t shape4[] = {g.B, g.T, H, X};
+    return tb_make(dtype, (X ? 4 : 3) - g.packed, shape4 + g.packed, stride4 + g.packed);
+  }
   bool heads = mode == ST_HEADS_FIRST && X;
   int64_t token = heads ? inner : mode == ST_TOKEN2 ? 2 * row : row;
   if (!g.packed) {
@@ -52,8 +63,8 @@ static void *row_of(const call *c, const rd_tensor *t, int64_t i, int64_t tok, i
 static void put_row(const call *c, const rd_tensor *t, int64_t i, int64_t tok, int64_t h, int64_t n,
                     const float *x) {
   unsigned char *to = row_of(c, t, i, tok, h);
-  size_t size = rd_dtype_size(t->dtype);
-  for (int64_t j = 0; j < n; j++) dt_store(t->dtype, to + Z(j) * size, x[j]);
+  int64_t step = (int64_t)rd_dtype_size(t->dtype) * t->stride[t->rank - 1];
+  for (int64_t j = 0; j < n; j++) dt_store(t->dtype, to + j * step, x[j]);
 }
 
 static void fill_piece(call *c, int64_t i) {
@@ -110,7 +121,7 @@ static void make_tensors(call *c, const callopt *o) {
   c->beta = lay(g, p->beta_dtype, p->Hv, 0, m);
   if (o->beta_broadcast)
     for (int i = 0; i < c->beta.t.rank - 1; i++) c->beta.t.stride[i] = 0;
-  c->out = lay(g, p->out_dtype, p->Hv, p->V, m);
+  c->out = lay(g, p->out_dtype, p->Hv, p->V, m < ST_INNER ? m : ST_COMPACT);
   if (p->gate == RD_GATE_LOWER_BOUND || p->gate == RD_GATE_SOFTPLUS) {
     int64_t shape[2] = {p->Hv, p->K};
     c->A = tb_make(RD_F32, 1, shape, NULL);

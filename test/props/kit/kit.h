@@ -170,7 +170,16 @@ void cx_drop_cache(void);
 typedef struct piece {
   int64_t seq, t0, len; /* seq -1: a pad row */
 } piece;
-typedef enum stride_mode { ST_COMPACT, ST_TOKEN2, ST_QKV, ST_HEADS_FIRST } stride_mode;
+/* From ST_INNER on, q, k, v and g alone: elements three apart; tokens innermost, as after a
+ * convolution. */
+typedef enum stride_mode {
+  ST_COMPACT,
+  ST_TOKEN2,
+  ST_QKV,
+  ST_HEADS_FIRST,
+  ST_INNER,
+  ST_CHANNELS_FIRST
+} stride_mode;
 typedef struct callopt {
   rd_layout layout;  /* 0: the problem's */
   int64_t extra_T;   /* PADDED: columns past the longest; PACKED: rows past the last sequence */
