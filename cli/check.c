@@ -30,7 +30,7 @@ static const cli_option option_table[] = {
     {"atol", ID_ATOL, "A", "|x-r| <= A + R|r| for every element (default 0.005)"},
     {"rtol", ID_RTOL, "R", "see --atol (default 0.005)"},
     OP_SCALAR_OPTIONS LOAD_SET_OPTION(ID_SET),
-    {"isa", ID_ISA, "A", "scalar, scalar_fma, avx2, avx512 or neon"},
+    {"isa", ID_ISA, "A", "scalar, scalar_fma, avx2, avx512, amx or neon"},
     {0}};
 
 static const cli_command command = {

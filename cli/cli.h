@@ -94,7 +94,7 @@ int cli_finish_json(const char *command, int status, json_t *value);
 uint32_t cli_isa_mask(const char *command, const char *name);
 
 /* Instruction sets in the order of preference, worst first: CLI_ISAS bits. */
-enum { CLI_ISAS = 5 };
+enum { CLI_ISAS = 6 };
 extern const rd_isa cli_isas[CLI_ISAS];
 
 /* threads 0: all CPUs; isa_mask 0: everything. A message and the exit status on failure. */

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-const rd_isa cli_isas[CLI_ISAS] = {RD_ISA_SCALAR, RD_ISA_SCALAR_FMA, RD_ISA_NEON, RD_ISA_AVX2,
-                                   RD_ISA_AVX512};
+const rd_isa cli_isas[CLI_ISAS] = {RD_ISA_SCALAR, RD_ISA_SCALAR_FMA, RD_ISA_NEON,
+                                   RD_ISA_AVX2,   RD_ISA_AVX512,     RD_ISA_AMX};
 
 uint32_t cli_isa_mask(const char *command, const char *name) {
   for (int i = 0; i < CLI_ISAS; i++) {
@@ -19,9 +19,11 @@ uint32_t cli_isa_mask(const char *command, const char *name) {
       return 0;
     }
     uint32_t scalar = isa == RD_ISA_SCALAR ? 0u : (uint32_t)RD_ISA_SCALAR_FMA & rd_isa_usable();
+    if (isa == RD_ISA_AMX) isa |= RD_ISA_AVX512;
     return isa | scalar | (uint32_t)RD_ISA_SCALAR;
   }
-  cli_fail(command, 0, "--isa: expected scalar, scalar_fma, avx2, avx512 or neon, got '%s'", name);
+  cli_fail(command, 0, "--isa: expected scalar, scalar_fma, avx2, avx512, amx or neon, got '%s'",
+           name);
   return 0;
 }
 

@@ -77,16 +77,19 @@ static int allowed_cpus(void) {
 
 /* ---------------------------------------------------------------- kernels --------------------- */
 
+typedef enum answer { SERVES, NO_KERNEL, REFUSED } answer;
+
 /* Whether `isa` has a kernel of its own in a slot: a context that may use only it and plain C says.
  */
-static int serves(rd_isa isa, int32_t slot) {
+static answer serves(rd_isa isa, int32_t slot) {
   rd_context_options o;
   rd_context_options_init(&o);
   o.threads = 1;
   o.isa_mask = (uint32_t)isa | (uint32_t)RD_ISA_SCALAR;
+  if (isa == RD_ISA_AMX) o.isa_mask |= RD_ISA_AVX512;
   rd_context *ctx = NULL;
-  if (rd_context_create(&o, &ctx) != RD_OK) return 0;
-  int result = rd_kernel_isa(ctx, slot) == (uint32_t)isa;
+  if (rd_context_create(&o, &ctx) != RD_OK) return REFUSED;
+  answer result = rd_kernel_isa(ctx, slot) == (uint32_t)isa ? SERVES : NO_KERNEL;
   rd_context_destroy(ctx);
   return result;
 }
@@ -97,6 +100,7 @@ static int cpu_claims(rd_isa isa) {
 #if defined(__x86_64__)
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
+  if (isa == RD_ISA_AMX) return (d >> 24 & 1u) != 0;
   if (isa == RD_ISA_AVX512) return (b >> 16 & 1u) != 0;
   return (b >> 5 & 1u) != 0;
 #else
@@ -111,7 +115,14 @@ static const char *why_not(rd_isa isa, int32_t slot) {
     return cpu_claims(isa) ? "the system does not save its registers, or a part of it is missing"
                            : "the CPU lacks it";
   }
-  if (!serves(isa, slot)) return "has no kernel for this slot";
+  switch (serves(isa, slot)) {
+  case REFUSED:
+    return "the system refuses the permission";
+  case NO_KERNEL:
+    return "has no kernel for this slot";
+  case SERVES:
+    break;
+  }
   return "usable but not chosen";
 }
 
@@ -122,12 +133,18 @@ static int rank_of(uint32_t isa) {
   return -1;
 }
 
+/* The name, and whether the build replaces its instructions. */
+static const char *shown_isa(uint32_t isa) {
+  if (isa & rd_isa_emulated()) return "amx, emulated";
+  return rd_isa_name((rd_isa)isa);
+}
+
 /* Instruction sets of other architectures are no news in a refusal list. */
 static int foreign(rd_isa isa) {
 #if defined(__x86_64__)
   return isa == RD_ISA_NEON;
 #elif defined(__aarch64__)
-  return isa == RD_ISA_AVX2 || isa == RD_ISA_AVX512;
+  return isa == RD_ISA_AVX2 || isa == RD_ISA_AVX512 || isa == RD_ISA_AMX;
 #else
   return isa != RD_ISA_SCALAR;
 #endif
@@ -147,7 +164,7 @@ static json_t *slot_json(const rd_context *ctx, int32_t slot, int quiet) {
   json_t *refused = json_object();
   if (!quiet)
     printf("  %-16s %s (%s)\n", rd_kernel_slot_name(slot), rd_kernel_chosen(ctx, slot),
-           name ? name : "FAST runs as EXACT here");
+           name ? shown_isa(isa) : "FAST runs as EXACT here");
   for (int i = CLI_ISAS - 1; i > rank_of(isa); i--) {
     if (foreign(cli_isas[i])) continue;
     const char *why = why_not(cli_isas[i], slot);
@@ -165,7 +182,8 @@ static json_t *isa_list(uint32_t set, int quiet, const char *title) {
   if (!quiet) printf("%-18s", title);
   for (int i = 0; i < CLI_ISAS; i++) {
     if ((set & (uint32_t)cli_isas[i]) == 0) continue;
-    if (!quiet) printf(" %s", rd_isa_name(cli_isas[i]));
+    const int emulated = (rd_isa_emulated() & (uint32_t)cli_isas[i]) != 0;
+    if (!quiet) printf(" %s%s", rd_isa_name(cli_isas[i]), emulated ? " (emulated)" : "");
     json_array_append_new(list, json_string(rd_isa_name(cli_isas[i])));
   }
   if (!quiet) putchar('\n');
@@ -215,6 +233,7 @@ int cmd_info(int argc, char **argv) {
   json_object_set_new(root, "features", features_json(quiet));
   json_object_set_new(root, "isa_built", isa_list(rd_isa_built(), quiet, "kernels built for"));
   json_object_set_new(root, "isa_usable", isa_list(rd_isa_usable(), quiet, "usable here"));
+  json_object_set_new(root, "isa_emulated", isa_list(rd_isa_emulated(), 1, ""));
   json_t *slots = json_array();
   if (!quiet) printf("kernel slots\n");
   for (int32_t i = 0; i < rd_kernel_slots(); i++)

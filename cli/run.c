@@ -10,7 +10,7 @@ enum { ID_SET = 1, ID_ISA, ID_THREADS };
 static const cli_option option_table[] = {
     {"out", 'o', "OUT", "file to write (also -o OUT)"},
     OP_SCALAR_OPTIONS LOAD_SET_OPTION(ID_SET),
-    {"isa", ID_ISA, "A", "scalar, scalar_fma, avx2, avx512 or neon"},
+    {"isa", ID_ISA, "A", "scalar, scalar_fma, avx2, avx512, amx or neon"},
     {"threads", ID_THREADS, "N", "threads (default: the usable CPUs)"},
     {0}};
 

@@ -51,7 +51,7 @@ def main():
     facts = redelta.info()
     for isa in set(facts["isa_usable"]) & set(facts["isa_built"]):
         for threads in (1, 2, 5):
-            redelta.set_isa(isa)
+            redelta.set_isa(isa, *(["avx512"] if isa == "amx" else []))
             redelta.set_num_threads(threads)
             same = all(a.tobytes() == b.tobytes() for a, b in zip(run(), first))
             different += not same

@@ -40,7 +40,8 @@ typedef enum rd_isa {
   RD_ISA_SCALAR_FMA = 2, /* the same C, compiled with the FMA and AVX2 instructions    */
   RD_ISA_AVX2 = 4,       /* AVX2 + FMA + F16C                                          */
   RD_ISA_AVX512 = 8,     /* AVX-512 F, BW, DQ, VL                                      */
-  RD_ISA_NEON = 16       /* AArch64 Advanced SIMD                                      */
+  RD_ISA_NEON = 16,      /* AArch64 Advanced SIMD                                      */
+  RD_ISA_AMX = 32        /* AMX-TILE, AMX-BF16; only together with RD_ISA_AVX512       */
 } rd_isa;
 #define RD_ISA_ALL 0xffffffffu
 
@@ -65,7 +66,14 @@ static inline void rd_context_options_init(rd_context_options *options) {
  * (threads < 0 or > 1024, concurrency < 1 or > 1024, half-given allocator), RD_E_PRESENCE
  * (executor.reserved), RD_E_ISA, RD_E_ARITHMETIC, RD_E_NOMEM, RD_E_SYSTEM. *out is NULL on error.
  * A context serves one call at a time (a second concurrent one gets RD_E_BUSY); different contexts
- * are independent. No function of this library is a cancellation point (pthread_cancel): a thread that
+ * are independent.
+ * RD_ISA_AMX: where this build has kernels for it, they are usable and isa_mask names it or is 0 or
+ * RD_ISA_ALL, the call asks the system for the permission to use tiles, which the process keeps and its
+ * children of fork inherit. Afterwards sigaltstack() fails in every thread with less than
+ * getauxval(AT_MINSIGSTKSZ) bytes, about 12 KiB (8 KiB were enough before); and the request itself fails
+ * while any thread has so small a stack. When it fails, AMX is off without a word for 0 and RD_ISA_ALL, and
+ * RD_E_ISA when named. Every slice of work loads and releases its tile configuration.
+ * No function of this library is a cancellation point (pthread_cancel): a thread that
  * is cancelled inside of one ends it first, the executor's and the allocator's functions included; its
  * state is restored at the end. Asynchronous cancellation is not supported. After fork() the built-in
  * pool is made anew in the child on its next use; a context that was inside a call of another thread at
@@ -89,13 +97,18 @@ RD_API size_t rd_context_reserved(const rd_context *ctx);
 /* How many slices run at once: the built-in pool's threads, or the executor's concurrency. */
 RD_API int32_t rd_context_threads(const rd_context *ctx);
 
-/* Instruction sets usable on this machine (CPU and operating system), as rd_isa bits. */
+/* Instruction sets usable on this machine (CPU and operating system), as rd_isa bits. Asks for no
+ * permission: whether the system grants RD_ISA_AMX shows in rd_context_create. */
 RD_API uint32_t rd_isa_usable(void);
 
 /* Instruction sets this build has kernels for, as rd_isa bits. */
 RD_API uint32_t rd_isa_built(void);
 
-/* "scalar", "scalar_fma", "avx2", "avx512", "neon"; NULL for anything else. */
+/* Of those, the sets whose instructions this build replaces by others with the same bits, to test their
+ * kernels on any machine (RD_ISA_AMX with the build option REDELTA_EMULATE_AMX); else 0. Slow. */
+RD_API uint32_t rd_isa_emulated(void);
+
+/* "scalar", "scalar_fma", "avx2", "avx512", "neon", "amx"; NULL for anything else. */
 RD_API const char *rd_isa_name(rd_isa isa);
 
 /* Kernel slots, for reports: slot i of [0, rd_kernel_slots()) is called rd_kernel_slot_name(i) and

@@ -159,7 +159,7 @@ def get_num_threads() -> int:
 
 def set_isa(*names: Isa) -> None:
     """Restricts the instruction sets: any of ``"scalar"``, ``"scalar_fma"``, ``"avx2"``, ``"avx512"``,
-    ``"neon"``. No names lift the restriction. EXACT results have the same bits for all of them.
+    ``"neon"``, ``"amx"`` (only together with ``"avx512"``). No names lift the restriction. EXACT results have the same bits for all of them.
 
     Plans belong to the instruction sets they were made with; make them anew after a change. Raises
     ``ValueError`` for an unknown name and ``RuntimeError`` for one this build or machine cannot run.
@@ -182,7 +182,7 @@ def _isa_names(bits: int) -> list[str]:
 def info() -> dict[str, Any]:
     """What runs here: library version and path, threads, instruction sets, the chosen kernels.
 
-    Keys: ``version``, ``library``, ``threads``, ``isa_usable`` and ``isa_built`` (lists of names),
+    Keys: ``version``, ``library``, ``threads``, ``isa_usable``, ``isa_built`` and ``isa_emulated`` (lists of names),
     ``kernels`` (slot -> ``(kernel, instruction set)``, ``("exact", None)`` where FAST has none of its
     own), ``scratch_bytes`` (the arena of the context that was free).
     """
@@ -205,6 +205,7 @@ def info() -> dict[str, Any]:
         "threads": _threads(),
         "isa_usable": _isa_names(lib.rd_isa_usable()),
         "isa_built": _isa_names(lib.rd_isa_built()),
+        "isa_emulated": _isa_names(lib.rd_isa_emulated()),
         "kernels": kernels,
         "scratch_bytes": scratch,
     }

@@ -28,7 +28,7 @@ DTYPE_SIZES = {F32: 4, F16: 2, BF16: 2, I32: 4, I64: 8}
 MAX_RANK = 4
 
 # rd_isa
-ISA_BITS = {"scalar": 1, "scalar_fma": 2, "avx2": 4, "avx512": 8, "neon": 16}
+ISA_BITS = {"scalar": 1, "scalar_fma": 2, "avx2": 4, "avx512": 8, "neon": 16, "amx": 32}
 
 
 class Tensor(Structure):
@@ -169,6 +169,7 @@ _PROTOTYPES = {
     "rd_context_threads": (c_int32, [_HANDLE]),
     "rd_isa_usable": (c_uint32, []),
     "rd_isa_built": (c_uint32, []),
+    "rd_isa_emulated": (c_uint32, []),
     "rd_kernel_slots": (c_int32, []),
     "rd_kernel_slot_name": (c_char_p, [c_int32]),
     "rd_kernel_chosen": (c_char_p, [_HANDLE, c_int32]),

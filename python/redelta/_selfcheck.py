@@ -90,7 +90,7 @@ def run(seed: int) -> list[Check]:
     names = [name for name in facts["isa_built"] if name in facts["isa_usable"]]
     for isa in names:
         for threads in counts:
-            redelta.set_isa(isa)
+            redelta.set_isa(isa, *(["avx512"] if isa == "amx" else []))
             redelta.set_num_threads(threads)
             bits.add(redelta.Plan(problem).prefill(**x).tobytes())
     redelta.set_isa()

@@ -10,6 +10,7 @@
 
 #include "core/known.h"
 #include "core/structs.h"
+#include "cpu/amx.h"
 #include "cpu/fpenv.h"
 #include "exec/cancel.h"
 #include "exec/pool.h"
@@ -241,8 +242,19 @@ static rd_status check_options(const rd_context_options *o, uint32_t *isa) {
                       "isa_mask: expected bits of 0x%" PRIx32 ", some of them of 0x%" PRIx32
                       ", got 0x%" PRIx32,
                       usable, rdi_registry_isas(), o->isa_mask);
+  if (!everything && (o->isa_mask & RD_ISA_AMX) && !(o->isa_mask & RD_ISA_AVX512))
+    return no_context(o, RD_E_ISA,
+                      "isa_mask: expected RD_ISA_AVX512 beside RD_ISA_AMX, got 0x%" PRIx32,
+                      o->isa_mask);
   /* The scalar kernels stay reachable: they serve every slot that nothing else does. */
   *isa = (everything ? usable : o->isa_mask) | RD_ISA_SCALAR;
+  if (!(*isa & RD_ISA_AMX & rdi_registry_isas()) || rdi_amx_permit()) return RD_OK;
+  if (!everything)
+    return no_context(
+        o, RD_E_ISA,
+        "isa_mask: the system refuses the permission to use AMX (a thread with a small "
+        "alternate signal stack?)");
+  *isa &= ~(uint32_t)RD_ISA_AMX;
   return RD_OK;
 }
 

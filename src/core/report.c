@@ -4,6 +4,14 @@
 
 uint32_t rd_isa_built(void) { return rdi_registry_isas(); }
 
+uint32_t rd_isa_emulated(void) {
+#ifdef RDI_EMULATE_AMX
+  return rdi_registry_isas() & RD_ISA_AMX;
+#else
+  return 0;
+#endif
+}
+
 const char *rd_isa_name(rd_isa isa) {
   switch (isa) {
   case RD_ISA_SCALAR:
@@ -16,6 +24,8 @@ const char *rd_isa_name(rd_isa isa) {
     return "avx512";
   case RD_ISA_NEON:
     return "neon";
+  case RD_ISA_AMX:
+    return "amx";
   }
   return NULL;
 }

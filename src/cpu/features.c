@@ -24,6 +24,16 @@ uint32_t rd_isa_usable(void) {
   usable |= RD_ISA_SCALAR_FMA | RD_ISA_AVX2;
   const uint32_t need7 = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
   if ((b & need7) == need7 && (saved & ZMM) == ZMM) usable |= RD_ISA_AVX512;
+#ifdef RDI_EMULATE_AMX
+  const int tiles = 1;
+#else
+  enum {
+    AMX = 1 << 22 | 1 << 24,
+    TILES = 0x60000
+  }; /* AMX-BF16, AMX-TILE; their two parts of XCR0 */
+  const int tiles = (d & AMX) == AMX && (saved & TILES) == TILES;
+#endif
+  if (tiles && (usable & RD_ISA_AVX512)) usable |= RD_ISA_AMX; /* its kernels use both */
   return usable;
 }
 

@@ -12,7 +12,7 @@ mkdir -p "$tmp"
 # dump NAME: the interface of the library built with $tmp/NAME/include as $tmp/NAME/abi. Plain C kernels
 # do: none of them is part of the interface.
 dump() {
-  (cd "$tmp/$1" && find "$src/src" -name '*.c' ! -path '*/ref/*' ! -path '*/kernels/avx*' \
+  (cd "$tmp/$1" && find "$src/src" -name '*.c' ! -path '*/ref/*' ! -path '*/kernels/a[vm]x*' \
     ! -path '*/kernels/neon/*' ! -path '*/kernels/scalar_fma/*' -print0 | sort -z |
     xargs -0 "$cc" -std=gnu17 -g -O0 -fdebug-prefix-map="$src=." -fdebug-prefix-map="$tmp/$1=." -shared -fPIC -fvisibility=hidden -pthread -Iinclude -I"$src/src" -o libredelta.so -lm)
   abidw --headers-dir "$tmp/$1/include" --exported-interfaces-only --drop-private-types --no-corpus-path --no-comp-dir-path \

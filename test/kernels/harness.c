@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "cpu/amx.h"
 #include "cpu/fpenv.h"
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -16,6 +17,16 @@
 enum { CANARY = 0x7fe5c3e1, WINDOW = 256, SHOWN = 10 };
 
 /* ---- options ---- */
+
+#if defined(__x86_64__)
+/* AMX-TILE and AMX-BF16, and the system's permission: it gives none where it saves no tiles. */
+static int tiles_usable(void) {
+  unsigned a, b, c, d = 0;
+  if (rd_isa_emulated() & RD_ISA_AMX) return 1;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
+  return (d >> 22 & 1u) && (d >> 24 & 1u) && rdi_amx_permit();
+}
+#endif
 
 uint32_t isa_usable(void) {
   uint32_t set = RD_ISA_SCALAR | RD_ISA_SOFT;
@@ -29,6 +40,7 @@ uint32_t isa_usable(void) {
   if (fma && f16c && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
     set |= RD_ISA_AVX512;
+  if ((set & RD_ISA_AVX512) && tiles_usable()) set |= RD_ISA_AMX;
 #elif defined(__aarch64__)
   set |= RD_ISA_NEON;
 #endif
@@ -36,8 +48,8 @@ uint32_t isa_usable(void) {
 }
 
 const char *isa_name(uint32_t isa) {
-  static const char *const names[] = {"scalar", "scalar_fma", "avx2", "avx512", "neon"};
-  for (uint32_t i = 0; i < 5; i++)
+  static const char *const names[] = {"scalar", "scalar_fma", "avx2", "avx512", "neon", "amx"};
+  for (uint32_t i = 0; i < 6; i++)
     if (isa == 1u << i) return names[i];
   if (isa == RD_ISA_SOFT) return "soft";
   return "?";

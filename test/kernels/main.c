@@ -38,7 +38,7 @@ static void run_slot(harness *h, rdi_slot slot) {
 /* FAST has kernels where an instruction set gives it some; they are asked for as fast, fold, pairs,
  * spread or by name. */
 static void run_fast(harness *h) {
-  for (uint32_t isa = RD_ISA_SCALAR; isa <= RD_ISA_NEON; isa <<= 1) {
+  for (uint32_t isa = RD_ISA_SCALAR; isa <= RD_ISA_AMX; isa <<= 1) {
     rdi_kernels k = {0};
     rdi_kernels_select(&k, isa);
     if ((isa & h->isa) == 0 || k.fast.fold == NULL) continue;
@@ -62,7 +62,7 @@ static int usage(const char *self) {
 }
 
 static int parse_isa(harness *h, const char *name) {
-  for (uint32_t isa = RD_ISA_SCALAR; isa <= RD_ISA_NEON; isa <<= 1)
+  for (uint32_t isa = RD_ISA_SCALAR; isa <= RD_ISA_AMX; isa <<= 1)
     if (strcmp(name, isa_name(isa)) == 0) return h->isa = isa, 1;
   if (strcmp(name, isa_name(RD_ISA_SOFT)) == 0) return h->isa = RD_ISA_SOFT, 1;
   return 0;
@@ -80,7 +80,7 @@ static int known(const harness *h) {
 
 /* What this machine or this build cannot run is named, so that nobody takes it for tested. */
 static void report_missing(harness *h) {
-  for (uint32_t isa = RD_ISA_SCALAR; isa <= RD_ISA_NEON; isa <<= 1) {
+  for (uint32_t isa = RD_ISA_SCALAR; isa <= RD_ISA_AMX; isa <<= 1) {
     if ((isa & h->isa) == 0 || (isa & rdi_registry_isas()) != 0) continue;
     printf("%s: not run (this build has no such kernels)\n", isa_name(isa));
     h->tally.skipped++;

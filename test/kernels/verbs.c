@@ -354,10 +354,11 @@ int main(int argc, char **argv) {
   rd_context *contexts[8];
   const char *names[8];
   int count = 0;
-  for (uint32_t isa = RD_ISA_SCALAR; isa <= RD_ISA_NEON; isa <<= 1) {
+  for (uint32_t isa = RD_ISA_SCALAR; isa <= RD_ISA_AMX; isa <<= 1) {
     rd_context_options options;
     rd_context_options_init(&options);
     options.threads = 1 + count, options.isa_mask = isa | RD_ISA_SCALAR;
+    if (isa == RD_ISA_AMX) options.isa_mask |= RD_ISA_AVX512;
     if ((isa & rd_isa_usable() & rd_isa_built()) == 0) continue;
     names[count] = rd_isa_name((rd_isa)isa);
     if (rd_context_create(&options, &contexts[count++]) != RD_OK) return printf("no context\n"), 3;

@@ -331,8 +331,8 @@ static void names(void) {
          !strcmp(rd_isa_name(RD_ISA_SCALAR_FMA), "scalar_fma") &&
          !strcmp(rd_isa_name(RD_ISA_AVX2), "avx2") &&
          !strcmp(rd_isa_name(RD_ISA_AVX512), "avx512") &&
-         !strcmp(rd_isa_name(RD_ISA_NEON), "neon") && !rd_isa_name((rd_isa)3) &&
-         !rd_isa_name((rd_isa)0),
+         !strcmp(rd_isa_name(RD_ISA_NEON), "neon") && !strcmp(rd_isa_name(RD_ISA_AMX), "amx") &&
+         !rd_isa_name((rd_isa)3) && !rd_isa_name((rd_isa)0),
      "instruction set names");
   CK(!strcmp(rd_version(), RD_VERSION_STRING), "version %s", rd_version());
   CK(rd_isa_usable() & RD_ISA_SCALAR && rd_isa_built() & RD_ISA_SCALAR, "no scalar kernels");

@@ -140,7 +140,7 @@ int cx_isas(uint32_t list[8]) {
   int n = 0;
   uint32_t have = rd_isa_usable() & rd_isa_built();
   for (int b = 0; b < 8; b++)
-    if (have >> b & 1) list[n++] = 1u << b;
+    if (have >> b & 1) list[n++] = 1u << b | (1u << b == RD_ISA_AMX ? (uint32_t)RD_ISA_AVX512 : 0);
   return n;
 }
 
