@@ -73,9 +73,10 @@ static bool l0c_overlap(const insn *a, const insn *b) {
 static bool may_start(const engine *e, const pipe_state *q, const insn *i) {
   if (q->flying == IN_FLIGHT) return false;
   if (!q->flying) return true;
+  const insn *other = &e->p->list[q->fly[0].position];
+  if (i->pipe == RD_NPU_PIPE_V && e->rules.vector_inserted) return !rdn_meet_in_ub(other, i);
   if (i->pipe == RD_NPU_PIPE_V) return !e->rules.vector_in_order;
   if (i->op != OP_mad) return true;
-  const insn *other = &e->p->list[q->fly[0].position];
   if (other->op != OP_mad || !l0c_overlap(other, i)) return true;
   uint32_t mine = rdn_units(i), theirs = rdn_units(other);
   return (mine < theirs ? mine : theirs) < 10;

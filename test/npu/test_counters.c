@@ -301,6 +301,34 @@ static void witnesses_beside_s(void **state) {
   }
 }
 
+/* The compiler puts V in order where it depends on V, and nowhere else: the second add may run first,
+ * and S, which waits for it, then issues the load over what the first has yet to write. */
+static void independent(rd_npu_core *c, const void *args) {
+  LOAD(0, 0, 8);
+  EDGE(MTE2, V, 0);
+  ADD(1024, 0, 0);
+  ADD(512, 0, 0);
+  store_ub(F32, UB(768), load_ub(F32, UB(512)));
+  if (!BAD) EDGE(V, MTE2, 0);
+  LOAD(1024, 256, 8);
+  EDGE(MTE2, MTE3, 0);
+  STORE(0, 1024, 8);
+  pipe_barrier(PIPE_ALL);
+}
+static void independent_vectors(void **state) {
+  (void)state;
+  for (int bad = 0; bad < 2; bad++) {
+    variant v = {bad, 0};
+    rd_npu_options o = {.size = sizeof o,
+                        .mode = RD_NPU_VALUES,
+                        .schedule = RD_NPU_EXHAUSTIVE,
+                        .auto_sync = RD_NPU_AUTO_SYNC_ALL};
+    rd_npu_report *r = run_with(independent, COUPLED, &v, &o);
+    assert_int_equal(find(r, RD_NPU_SCHEDULE_VALUE, NULL) != NULL, bad);
+    rd_npu_report_free(r);
+  }
+}
+
 /* Many records of one granule: V reads it `which` times, S stores, ordered by the compiler alone, and
  * MTE2 loads it again, which nothing orders after V's reads. */
 static void crowded(rd_npu_core *c, const void *args) {
@@ -388,6 +416,7 @@ int main(void) {
                                      cmocka_unit_test(sets_hold_up_nothing),
                                      cmocka_unit_test(auto_sync),
                                      cmocka_unit_test(witnesses_beside_s),
+                                     cmocka_unit_test(independent_vectors),
                                      cmocka_unit_test(crowded_granule),
                                      cmocka_unit_test(mutation),
                                      cmocka_unit_test(timeline)};
