@@ -187,3 +187,32 @@ rdi_rows_args rdi_block_rows(const rdi_item *it, const rdi_block *blk, int64_t s
       .scratch = lane->rows,
   };
 }
+
+/* Of an input; one that must be gathered is on a page per element, no use to ask for. */
+static void prefetch_row(const rdi_item *it, const rdi_view *v, int64_t t, int64_t h, int64_t first,
+                         int64_t n) {
+  if (!rdi_gathers(v)) rdi_prefetch(rdi_at(rdi_view_at(it, v, t, h), first, v->dtype), n, v->dtype);
+}
+
+void rdi_block_prefetch(const rdi_item *it, int64_t t) {
+  const rdi_job *job = it->job;
+  const rdi_math *m = &job->m;
+  const int64_t hk = rdi_key_head(m, it->h), end = rdi_min64(it->length, t + RDI_TOKENS);
+  const int channels = m->axis == RD_PER_CHANNEL;
+  for (; t < end; t++) {
+    prefetch_row(it, &job->q, t, hk, 0, m->K);
+    prefetch_row(it, &job->k, t, hk, 0, m->K);
+    prefetch_row(it, &job->v, t, it->h, it->r, it->R);
+    rdi_prefetch(rdi_at(rdi_view_at(it, &job->out, t, it->h), it->r, job->out.dtype), it->R,
+                 job->out.dtype);
+    if (job->g.base) prefetch_row(it, &job->g, t, it->h, 0, channels ? m->K : 1);
+    if (!rdi_makes_records(job)) continue;
+    const rdi_recs *next = &job->next;
+    rdi_prefetch(rdi_at(rdi_record_at(it, &next->u, t, it->h), it->r, next->u.dtype), it->R,
+                 next->u.dtype);
+    rdi_prefetch(rdi_record_at(it, &next->k, t, hk), m->K, next->k.dtype);
+    if (next->decay.base)
+      rdi_prefetch(rdi_record_at(it, &next->decay, t, it->h), channels ? m->K : 1,
+                   next->decay.dtype);
+  }
+}

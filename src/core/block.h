@@ -25,6 +25,21 @@ static inline int rdi_values_in_place(const rdi_job *job) {
 /* v of tokens [t, t+n) of the item's rows, n <= RDI_TOKENS, widened into rows ld apart (at least R
  * rounded up to 16). */
 void rdi_open_values(const rdi_item *it, int64_t t, int64_t n, float *to, int64_t ld);
+static inline void rdi_prefetch(const char *p, int64_t elements, rd_dtype dtype) {
+  const char *end = rdi_at((char *)(uintptr_t)p, elements, dtype);
+  for (; p < end; p += 64) __builtin_prefetch(p, 0, 2);
+}
+/* What the block of tokens from t on will read and write. Rows of a few tokens lie on pages of their own,
+ * far from one another: no hardware guesses them. */
+void rdi_block_prefetch(const rdi_item *it, int64_t t);
+/* The turn after that of item i at token t of a group. */
+static inline void rdi_prefetch_turn(const rdi_item *items, int64_t count, int64_t t, int64_t i) {
+  if (count == 1) return; /* its rows follow each other */
+  if (i + 1 < count)
+    rdi_block_prefetch(&items[i + 1], t);
+  else if (t + RDI_TOKENS < items->length)
+    rdi_block_prefetch(items, t + RDI_TOKENS);
+}
 
 /* Operands and v of tokens [t, t+n); u and o go to the caller's memory at once when it is f32. */
 rdi_block rdi_open_block(const rdi_item *it, int64_t t, int64_t n);

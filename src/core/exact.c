@@ -53,68 +53,91 @@ static void direct_segment(const rdi_item *it, const rdi_block *blk, int64_t s, 
   }
 }
 
-static void run_direct(const rdi_item *it, rdi_rows_at dst, int64_t commit) {
+/* ---------------------------------------------------------------- f32 rows in memory ---------- */
+
+static place direct_begin(const rdi_item *it) {
   const int64_t Kp = it->job->m.Kp;
-  const place scratch = {it->lane->tile, Kp}, final = in_memory(dst);
-  place now = in_memory(it->src);
-  if (!now.p) {
-    memset(scratch.p, 0, (size_t)(it->R * Kp) * sizeof *scratch.p);
-    now = scratch;
-  }
-  for (int64_t t = 0; t < it->length; t += RDI_TOKENS) {
-    const rdi_block blk = rdi_open_block(it, t, rdi_min64(RDI_TOKENS, it->length - t));
-    for (int64_t s = 0, n; s < blk.n; s += n) {
-      rdi_rows_at snapshot;
-      n = segment(it, &blk, s, &snapshot);
-      const int last = t + s + n == it->length;
-      place to = snapshot.p ? in_memory(snapshot) : final;
-      if (!to.p && !last) to = scratch;
-      direct_segment(it, &blk, s, n, now, to, commit, last ? it->next : NULL);
-      commit = 0;
-      if (to.p) now = to;
-    }
-    rdi_close_block(it, &blk);
-  }
-  if (final.p && now.p != final.p) /* the last token had a snapshot */
-    for (int64_t r = 0; r < it->R; r++)
-      memcpy(final.p + r * final.stride, now.p + r * now.stride,
-             (size_t)it->job->m.K * sizeof(float));
+  const place from = in_memory(it->src);
+  if (from.p) return from;
+  memset(it->tile, 0, (size_t)(it->R * Kp) * sizeof *it->tile);
+  return (place){it->tile, Kp};
 }
 
-static void run_tiles(const rdi_item *it, rdi_rows_at dst, int64_t commit) {
+/* Tokens from t on, a block of them; the state before in *now, then after. */
+static void direct_block(const rdi_item *it, rdi_rows_at dst, int64_t t, place *now,
+                         int64_t commit) {
+  const place scratch = {it->tile, it->job->m.Kp}, final = in_memory(dst);
+  const rdi_block blk = rdi_open_block(it, t, rdi_min64(RDI_TOKENS, it->length - t));
+  for (int64_t s = 0, n; s < blk.n; s += n) {
+    rdi_rows_at snapshot;
+    n = segment(it, &blk, s, &snapshot);
+    const int last = t + s + n == it->length;
+    place to = snapshot.p ? in_memory(snapshot) : final;
+    if (!to.p && !last) to = scratch;
+    direct_segment(it, &blk, s, n, *now, to, t + s ? 0 : commit, last || !t ? it->next : NULL);
+    if (to.p) *now = to;
+  }
+  rdi_close_block(it, &blk);
+}
+
+static void direct_end(const rdi_item *it, rdi_rows_at dst, place now) {
+  const place final = in_memory(dst);
+  if (!final.p || now.p == final.p) return;
+  for (int64_t r = 0; r < it->R; r++) /* the last token had a snapshot */
+    memcpy(final.p + r * final.stride, now.p + r * now.stride,
+           (size_t)it->job->m.K * sizeof(float));
+}
+
+/* ---------------------------------------------------------------- any other state ------------- */
+
+static void tiles_block(const rdi_item *it, rdi_rows_at dst, int64_t t, int64_t commit) {
   const rdi_math *m = &it->job->m;
   const rdi_kernels *k = it->k;
-  rdi_lane *lane = it->lane;
-  for (int64_t t = 0; t < it->length; t += RDI_TOKENS) {
-    const rdi_block blk = rdi_open_block(it, t, rdi_min64(RDI_TOKENS, it->length - t));
-    for (int64_t s = 0, n; s < blk.n; s += n) {
-      rdi_rows_at snapshot;
-      n = segment(it, &blk, s, &snapshot);
-      const int first = t + s == 0, last = t + s + n == it->length;
-      for (int64_t r = 0; r < it->R; r += RDI_SUB_ROWS) {
-        const int64_t R = rdi_min64(RDI_SUB_ROWS, it->R - r);
-        /* With one segment all rows share one tile, which stays in cache. */
-        float *tile = lane->tile + (first && last ? 0 : r * m->Kp);
-        if (first && commit) rdi_replay_rows(it, commit, r, R);
-        if (first) rdi_load_native(k, tile, m->Kp, rdi_rows_from(it->src, r), R, m->K);
-        rdi_rows_args args = rdi_block_rows(it, &blk, s, n, r, R);
-        args.s_in = tile;
-        args.in_stride = args.out_stride = m->Kp;
-        args.s_out = last && !dst.p && !snapshot.p ? NULL : tile;
-        k->rows(&args);
-        if (snapshot.p) rdi_store_native(k, rdi_rows_from(snapshot, r), tile, m->Kp, R, m->K);
-        if (last && dst.p) rdi_store_native(k, rdi_rows_from(dst, r), tile, m->Kp, R, m->K);
-      }
+  const rdi_block blk = rdi_open_block(it, t, rdi_min64(RDI_TOKENS, it->length - t));
+  for (int64_t s = 0, n; s < blk.n; s += n) {
+    rdi_rows_at snapshot;
+    n = segment(it, &blk, s, &snapshot);
+    const int first = t + s == 0, last = t + s + n == it->length;
+    for (int64_t r = 0; r < it->R; r += RDI_SUB_ROWS) {
+      const int64_t R = rdi_min64(RDI_SUB_ROWS, it->R - r);
+      /* With one segment all rows share one tile, which stays in cache. */
+      float *tile = it->tile + (first && last ? 0 : r * m->Kp);
+      if (first && commit) rdi_replay_rows(it, commit, r, R);
+      if (first) rdi_load_native(k, tile, m->Kp, rdi_rows_from(it->src, r), R, m->K);
+      rdi_rows_args args = rdi_block_rows(it, &blk, s, n, r, R);
+      args.s_in = tile;
+      args.in_stride = args.out_stride = m->Kp;
+      args.s_out = last && !dst.p && !snapshot.p ? NULL : tile;
+      k->rows(&args);
+      if (snapshot.p) rdi_store_native(k, rdi_rows_from(snapshot, r), tile, m->Kp, R, m->K);
+      if (last && dst.p) rdi_store_native(k, rdi_rows_from(dst, r), tile, m->Kp, R, m->K);
     }
-    rdi_close_block(it, &blk);
   }
+  rdi_close_block(it, &blk);
 }
 
-void rdi_exact_item(const rdi_item *it, rdi_rows_at dst, int64_t commit) {
+/* ---------------------------------------------------------------- items ----------------------- */
+
+static int direct(const rdi_item *it, rdi_rows_at dst) {
   const rdi_states *snapshots = &it->job->snapshots;
-  if ((!it->src.p || rdi_is_plain(it->src.s)) && (!dst.p || rdi_is_plain(dst.s)) &&
-      (!snapshots->base || rdi_is_plain(snapshots)))
-    run_direct(it, dst, commit);
-  else
-    run_tiles(it, dst, commit);
+  return (!it->src.p || rdi_is_plain(it->src.s)) && (!dst.p || rdi_is_plain(dst.s)) &&
+         (!snapshots->base || rdi_is_plain(snapshots));
+}
+
+void rdi_exact_group(const rdi_item *items, int64_t count, int keep, int64_t commit) {
+  const rdi_rows_at none = {NULL, &items->job->final};
+  const int in_place = direct(items, keep ? items->dst : none);
+  place now[RDI_GROUP];
+  for (int64_t i = 0; i < count && in_place; i++) now[i] = direct_begin(&items[i]);
+  for (int64_t t = 0; t < items->length; t += RDI_TOKENS)
+    for (int64_t i = 0; i < count; i++) {
+      rdi_prefetch_turn(items, count, t, i);
+      const rdi_rows_at dst = keep ? items[i].dst : none;
+      if (in_place)
+        direct_block(&items[i], dst, t, &now[i], commit);
+      else
+        tiles_block(&items[i], dst, t, commit);
+    }
+  for (int64_t i = 0; i < count && in_place; i++)
+    direct_end(&items[i], keep ? items[i].dst : none, now[i]);
 }

@@ -1,4 +1,4 @@
-/* FAST prefill and verify of one item (kernels/fast.h). Everything that decides between FAST and EXACT
+/* FAST prefill and verify (kernels/fast.h). Everything that decides between FAST and EXACT
  * here looks at the tokens only, never at rows, threads or what else is in the batch; verify decides
  * token by token, so that a token's result does not depend on how many follow. */
 #include "core/fast.h"
@@ -39,10 +39,11 @@ static int64_t fold(const rdi_item *it, int64_t n, int64_t past, int pairs) {
 
 /* ---------------------------------------------------------------- prefill --------------------- */
 
-/* The running state: native in lane->flat, or in panels in lane->tile. */
-typedef enum form { NOWHERE, FLAT, PANELS } form;
+/* The running state in the item's tile, native or in panels. What changes its form goes through
+ * lane->flat. */
+typedef enum form { NOWHERE = 0, FLAT, PANELS } form;
 
-static float *panel_at(const rdi_item *it, int64_t r) { return it->lane->tile + r * it->job->m.K; }
+static float *panel_at(const rdi_item *it, int64_t r) { return it->tile + r * it->job->m.K; }
 
 static void to_panels(const rdi_item *it, const float *s, int64_t stride) {
   const rdi_fast_kernels *f = &it->k->fast;
@@ -64,16 +65,22 @@ static void load_flat(const rdi_item *it) {
 }
 
 static void move_to(const rdi_item *it, form *now, form want) {
-  const int64_t Kp = it->job->m.Kp;
+  const int64_t Kp = it->job->m.Kp, K = it->job->m.K;
+  const size_t bytes = (size_t)(it->R * Kp) * sizeof(float);
   if (*now == want) return;
-  if (want == PANELS && *now == NOWHERE && it->src.p && rdi_is_plain(it->src.s)) {
+  if (want == FLAT && *now == NOWHERE) {
+    rdi_load_native(it->k, it->tile, Kp, it->src, it->R, K);
+  } else if (want == FLAT) {
+    from_panels(it, it->lane->flat, Kp);
+    memcpy(it->tile, it->lane->flat, bytes);
+  } else if (*now == NOWHERE && it->src.p && rdi_is_plain(it->src.s)) {
     to_panels(it, (const float *)(const void *)it->src.p, it->src.s->sr);
   } else {
-    if (*now == NOWHERE) load_flat(it);
-    if (want == PANELS)
-      to_panels(it, it->lane->flat, Kp);
-    else if (*now == PANELS)
-      from_panels(it, it->lane->flat, Kp);
+    if (*now == NOWHERE)
+      load_flat(it);
+    else
+      memcpy(it->lane->flat, it->tile, bytes);
+    to_panels(it, it->lane->flat, Kp);
   }
   *now = want;
 }
@@ -104,35 +111,46 @@ static void pairs_block(const rdi_item *it, const rdi_block *blk) {
     });
 }
 
-/* Tokens [s, n) of the block on lane->flat. */
-static void exact_block(const rdi_item *it, const rdi_block *blk, int64_t s) {
+/* Tokens [s, n) of the block on the state at `at`. */
+static void exact_block(const rdi_item *it, const rdi_block *blk, int64_t s, float *at) {
   rdi_rows_args args = rdi_block_rows(it, blk, s, blk->n - s, 0, it->R);
-  args.s_in = args.s_out = it->lane->flat;
+  args.s_in = args.s_out = at;
   args.in_stride = args.out_stride = it->job->m.Kp;
   it->k->rows(&args);
 }
 
-static void prefill(const rdi_item *it, rdi_rows_at dst) {
+static void prefill_block(const rdi_item *it, int64_t t, form *now) {
+  const rdi_block blk = rdi_open_block(it, t, rdi_min64(RDI_TOKENS, it->length - t));
+  ones(it);
+  const form want = fold(it, blk.n, 0, 1) == blk.n ? PANELS : FLAT;
+  move_to(it, now, want);
+  if (want == PANELS)
+    pairs_block(it, &blk);
+  else
+    exact_block(it, &blk, 0, it->tile);
+  rdi_close_block(it, &blk);
+}
+
+static void prefill_end(const rdi_item *it, form now) {
   const rdi_math *m = &it->job->m;
-  form now = NOWHERE;
-  for (int64_t t = 0; t < it->length; t += RDI_TOKENS) {
-    const rdi_block blk = rdi_open_block(it, t, rdi_min64(RDI_TOKENS, it->length - t));
-    ones(it);
-    const form want = fold(it, blk.n, 0, 1) == blk.n ? PANELS : FLAT;
-    move_to(it, &now, want);
-    if (want == PANELS)
-      pairs_block(it, &blk);
-    else
-      exact_block(it, &blk, 0);
-    rdi_close_block(it, &blk);
-  }
+  const rdi_rows_at dst = it->dst;
   if (!dst.p) return;
   if (now == PANELS && rdi_is_plain(dst.s)) {
     from_panels(it, (float *)(void *)dst.p, dst.s->sr);
-  } else {
-    move_to(it, &now, FLAT);
-    rdi_store_native(it->k, dst, it->lane->flat, m->Kp, it->R, m->K);
+    return;
   }
+  if (now == PANELS) from_panels(it, it->lane->flat, m->Kp);
+  rdi_store_native(it->k, dst, now == PANELS ? it->lane->flat : it->tile, m->Kp, it->R, m->K);
+}
+
+static void prefill(const rdi_item *items, int64_t count) {
+  form now[RDI_GROUP] = {NOWHERE};
+  for (int64_t t = 0; t < items->length; t += RDI_TOKENS)
+    for (int64_t i = 0; i < count; i++) {
+      rdi_prefetch_turn(items, count, t, i);
+      prefill_block(&items[i], t, &now[i]);
+    }
+  for (int64_t i = 0; i < count; i++) prefill_end(&items[i], now[i]);
 }
 
 /* ---------------------------------------------------------------- verify ---------------------- */
@@ -236,7 +254,7 @@ static void verify(const rdi_item *it) {
       if (n < blk.n) state_after(it, h, t + n, n, before);
       exact = n < blk.n;
     }
-    if (exact) exact_block(it, &blk, n);
+    if (exact) exact_block(it, &blk, n, it->lane->flat);
     rdi_close_block(it, &blk);
   }
 }
@@ -286,27 +304,32 @@ static void verify_tree(const rdi_item *it) {
 
 /* ---------------------------------------------------------------- choice ---------------------- */
 
-int rdi_fast_item(const rdi_item *it, rdi_rows_at dst) {
-  const rdi_job *job = it->job;
-  const rdi_fast_kernels *f = &it->k->fast;
-  if (job->m.numerics != RD_FAST || job->m.gate == RD_GATE_DECAY || !f->fold) return 0;
+int rdi_fast_serves(const rdi_job *job, const rdi_kernels *k, int64_t length) {
+  if (job->m.numerics != RD_FAST || job->m.gate == RD_GATE_DECAY || !k->fast.fold) return 0;
   switch (job->verb) {
   case RDI_PREFILL:
-    if (!f->pairs) return 0;
-    prefill(it, dst);
-    return 1;
+    return k->fast.pairs != NULL;
   case RDI_VERIFY:
   case RDI_COMMIT_VERIFY:
-    if (!f->spread || it->length > RDI_FAST_TOKENS) return 0;
-    if (job->verb == RDI_COMMIT_VERIFY && it->replayed) rdi_replay_item(it);
-    if (it->parents)
-      verify_tree(it);
-    else
-      verify(it);
-    return 1;
+    return k->fast.spread && length <= RDI_FAST_TOKENS;
   case RDI_DECODE:
   case RDI_COMMIT:
     break;
   }
   return 0;
+}
+
+void rdi_fast_group(const rdi_item *items, int64_t count) {
+  const rdi_job *job = items->job;
+  if (job->verb == RDI_PREFILL) {
+    prefill(items, count);
+    return;
+  }
+  for (const rdi_item *it = items; it < items + count; it++) {
+    if (job->verb == RDI_COMMIT_VERIFY && it->replayed) rdi_replay_item(it);
+    if (it->parents)
+      verify_tree(it);
+    else
+      verify(it);
+  }
 }

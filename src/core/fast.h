@@ -1,11 +1,13 @@
-/* The FAST way through the tokens of an item (kernels/fast.h). */
+/* The FAST way through the tokens of items (kernels/fast.h). */
 #ifndef RDI_CORE_FAST_H
 #define RDI_CORE_FAST_H
 
 #include "core/item.h"
 
-/* Whether the item's tokens run FAST; if so, does it all: out, the state to dst (p NULL: not wanted),
- * records, the commit before a verify. */
-int rdi_fast_item(const rdi_item *it, rdi_rows_at dst);
+/* Whether a sequence of this length runs FAST. */
+int rdi_fast_serves(const rdi_job *job, const rdi_kernels *k, int64_t length);
+/* A group of such items, of at least one token: out, the state to dst (p NULL: not wanted), records, the
+ * commit before a verify. */
+void rdi_fast_group(const rdi_item *items, int64_t count);
 
 #endif

@@ -1,4 +1,6 @@
-/* A work item: a block of rows of one head of one sequence, and where its data lie. */
+/* A work item: a block of rows of one head of one sequence, and where its data lie. A group is a run
+ * of items of one sequence that take turns, a block of tokens each: a token's rows of neighbouring
+ * heads share pages and cache lines, and the states of a group stay in the second-level cache. */
 #ifndef RDI_CORE_ITEM_H
 #define RDI_CORE_ITEM_H
 
@@ -6,10 +8,13 @@
 #include "core/states.h"
 #include "util/tensor.h"
 
+enum { RDI_GROUP = 64 }; /* items of a group, at most */
+
 typedef struct rdi_item {
   const rdi_job *job;
   const rdi_kernels *k;
   rdi_lane *lane;
+  float *tile;            /* the running state, where it cannot be in memory: [R][Kp] or panels */
   int64_t b, h, r, R;     /* sequence, value head, first row, rows */
   int64_t start, length;  /* tokens of the sequence */
   const int32_t *parents; /* of its tokens when they are a tree, else NULL */

@@ -7,6 +7,8 @@
  * the same cache sets. */
 enum { STAGGER = 5 * 16 }; /* floats */
 
+enum { GROUP_FLOATS = 512 * 1024 / sizeof(float) };
+
 static float *carve(char *memory, size_t *at, int64_t floats) {
   float *p = memory ? (float *)(void *)(memory + *at) : NULL;
   *at += (((size_t)floats * sizeof(float) + 63) & ~(size_t)63) + STAGGER * sizeof(float);
@@ -37,6 +39,16 @@ static void carve_tree(rdi_lane *lane, char *memory, size_t *at, const rdi_lane_
   *at += (bytes + 63) & ~(size_t)63;
 }
 
+int64_t rdi_tile_floats(int64_t R, int64_t Kp) {
+  return (R + RDI_SUB_ROWS - 1) / RDI_SUB_ROWS * RDI_SUB_ROWS * Kp;
+}
+
+static int64_t group_floats(const rdi_lane_size *size, int64_t Kp) {
+  const int64_t head = rdi_tile_floats(size->V, Kp);
+  if (size->heads > GROUP_FLOATS / head) return rdi_max64(head, GROUP_FLOATS);
+  return size->heads * head;
+}
+
 size_t rdi_lane_layout(rdi_lane *lane, char *memory, const rdi_kernels *k,
                        const rdi_lane_size *size) {
   const int64_t row_block = size->row_block, K = size->K;
@@ -58,7 +70,8 @@ size_t rdi_lane_layout(rdi_lane *lane, char *memory, const rdi_kernels *k,
   lane->pk = carve(memory, &at, RDI_TOKENS * Kp);
   lane->pa = carve(memory, &at, RDI_TOKENS * Kp);
   lane->pu = carve(memory, &at, RDI_TOKENS * Rp);
-  lane->tile = carve(memory, &at, rows * Kp);
+  lane->tile_floats = group_floats(size, Kp);
+  lane->tile = carve(memory, &at, lane->tile_floats);
   lane->stage = carve(memory, &at, RDI_SUB_ROWS * Kp);
   lane->rows = carve(memory, &at,
                      rdi_max64(k->rows_scratch(row_block, K), k->rows_scratch(RDI_SUB_ROWS, K)));

@@ -12,9 +12,10 @@ typedef struct rdi_operands { /* of n tokens of one head: [n][Kp] and [n] */
 /* What a lane has to hold. */
 typedef struct rdi_lane_size {
   int64_t row_block, K;
-  int64_t nodes; /* of the largest draft tree to verify; 0: chains only */
-  int64_t path;  /* of the longest path to replay that is no chain */
-  int gathers;   /* some of q, k, v and g have an innermost stride other than 1 */
+  int64_t heads, V; /* what bounds the tiles of a group */
+  int64_t nodes;    /* of the largest draft tree to verify; 0: chains only */
+  int64_t path;     /* of the longest path to replay that is no chain */
+  int gathers;      /* some of q, k, v and g have an innermost stride other than 1 */
 } rdi_lane_size;
 
 /* Everything is 64-byte aligned. */
@@ -24,9 +25,10 @@ typedef struct rdi_lane {
   void *gq, *gk, *gg;  /* [16][Kp] of the caller's type: rows that are no rows in memory; or NULL */
   void *gv;            /* [16][Rp], the same */
   float *pk, *pa, *pu; /* operands of records, as above */
-  float *tile;         /* the running state of an item */
-  float *stage;        /* [SUB_ROWS][Kp] */
-  float *rows;         /* what rows_scratch asked for */
+  float *tile;         /* running states of a group of items, tile_floats in all */
+  int64_t tile_floats;
+  float *stage; /* [SUB_ROWS][Kp] */
+  float *rows;  /* what rows_scratch asked for */
   /* FAST only, else NULL: operands of kernels/fast.h (kh of a whole verify), u of its tokens, the
    * state in native rows, what spread_scratch asked for */
   float *kh, *kf, *qf, *P, *ck, *cq, *past_u, *flat, *spread;
@@ -44,6 +46,10 @@ typedef struct rdi_lane {
     int64_t path_b, path_length;
   } tree;
 } rdi_lane;
+
+/* Floats of the tile of R rows, and of all tiles of a lane: the states of one head, or of as many as
+ * 512 KiB hold, the same on every machine. */
+int64_t rdi_tile_floats(int64_t R, int64_t Kp);
 
 /* Lays the arrays out from `memory` on (NULL: only measures) and forgets what was held. Returns the
  * bytes of the lane, which grow with each number of `size`. */

@@ -21,11 +21,16 @@ static int scratch_of(const rd_problem *p, const rdi_kernels *k, int64_t threads
   const int64_t batch = p->max_batch < 0 ? 1 : p->max_batch;
   const int64_t longest = p->max_tokens < 0 ? INT64_MAX : p->max_tokens;
   const int64_t nodes = rdi_min64(longest, RDI_TREE_NODES);
-  const rdi_lane_size largest = {
-      .row_block = p->V, .K = p->K, .nodes = nodes, .path = nodes, .gathers = 1};
+  const rdi_lane_size largest = {.row_block = p->V,
+                                 .K = p->K,
+                                 .heads = p->Hv,
+                                 .V = p->V,
+                                 .nodes = nodes,
+                                 .path = nodes,
+                                 .gathers = 1};
   int64_t tokens;
   if (!rdi_mul64(batch, rdi_min64(longest, SNAPSHOT_TOKENS) + 1, &tokens) ||
-      !rdi_run_scratch(k, slices, &largest, bytes))
+      !rdi_run_scratch(k, slices, threads, &largest, bytes))
     return 0;
   const size_t once = rdi_slot_scratch(batch), snapshots = rdi_slot_scratch(tokens);
   if (snapshots > SIZE_MAX / 8) return 0;

@@ -1,6 +1,7 @@
 /* The driver: cuts a job, gives every slice its scratch, and walks its items. */
 #include "core/run.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 
 #include "core/context.h"
@@ -8,12 +9,13 @@
 #include "core/dispatch.h"
 #include "util/checked.h"
 
-int rdi_run_scratch(const rdi_kernels *k, int64_t slices, const rdi_lane_size *size,
-                    size_t *bytes) {
+int rdi_run_scratch(const rdi_kernels *k, int64_t slices, int64_t threads,
+                    const rdi_lane_size *size, size_t *bytes) {
   rdi_lane lane;
-  const size_t starts = (size_t)(slices + 1) * sizeof(int64_t), taken = (size_t)slices;
-  return rdi_mulsz((size_t)slices, rdi_lane_layout(&lane, NULL, k, size), bytes) &&
-         rdi_addsz(*bytes, starts + taken, bytes);
+  const size_t lanes = (size_t)rdi_min64(slices, threads);
+  const size_t starts = (size_t)(slices + 1) * sizeof(int64_t);
+  return rdi_mulsz(lanes, rdi_lane_layout(&lane, NULL, k, size), bytes) &&
+         rdi_addsz(*bytes, starts + lanes, bytes);
 }
 
 typedef struct run {
@@ -22,19 +24,22 @@ typedef struct run {
   rdi_cut cut;
   rdi_lane_size size;
   const int64_t *start; /* [slices + 1] */
-  char *lanes;          /* [slices] */
+  int64_t lane_count;   /* one for every thread, or for every slice when there are fewer */
+  char *lanes;
   size_t lane_bytes;
-  atomic_uchar *taken; /* [slices] */
+  atomic_uchar *taken; /* [lane_count] */
 } run;
 
 /* A slice works in the lowest lane that is free, so that a thread finds its last lane again, warm
- * in its own cache. There is one for every slice, hence always a free one, whatever the executor
- * does. */
+ * in its own cache. An executor that runs more slices at once than it has threads finds none at times:
+ * the slice then waits for another to end, which needs nothing of it. */
 static int64_t take_lane(const run *x) {
   int64_t i = 0;
   while (atomic_load_explicit(&x->taken[i], memory_order_relaxed) ||
-         atomic_exchange_explicit(&x->taken[i], 1, memory_order_acquire))
-    i = i + 1 < x->cut.slices ? i + 1 : 0;
+         atomic_exchange_explicit(&x->taken[i], 1, memory_order_acquire)) {
+    i = i + 1 < x->lane_count ? i + 1 : 0;
+    if (i == 0) sched_yield();
+  }
   return i;
 }
 
@@ -73,6 +78,28 @@ static void find_path(rdi_item *it) {
   it->replayed = lane->tree.path_length;
 }
 
+/* Items first .. of one sequence that take turns: as many as the lane has tiles for. items[0] is placed. */
+static int64_t gather(const run *x, rdi_item *items, int64_t first, int64_t end) {
+  const int64_t Kp = x->job->m.Kp;
+  int64_t n = 1, used = rdi_tile_floats(items[0].R, Kp);
+  items[0].tile = items[0].lane->tile;
+  if (!rdi_item_groups(&items[0])) return 1;
+  for (; n < RDI_GROUP && first + n < end; n++) {
+    items[n] = items[0];
+    place_item(&items[n], &x->cut, first + n);
+    const int64_t floats = rdi_tile_floats(items[n].R, Kp);
+    if (items[n].b != items[0].b || used + floats > items[0].lane->tile_floats) break;
+    items[n].tile = items[0].lane->tile + used;
+    used += floats;
+  }
+  return n;
+}
+
+static const float *in_place(const rdi_item *it) {
+  const int plain = it->src.p && rdi_is_plain(it->src.s);
+  return plain ? (const float *)(const void *)it->src.p : NULL;
+}
+
 static void run_slice(void *arg, int64_t slice) {
   const run *x = arg;
   const rdi_job *job = x->job;
@@ -80,20 +107,22 @@ static void run_slice(void *arg, int64_t slice) {
   const int64_t place = take_lane(x);
   rdi_lane lane;
   (void)rdi_lane_layout(&lane, x->lanes + (size_t)place * x->lane_bytes, x->k, &x->size);
-  rdi_item it = {.job = job, .k = x->k, .lane = &lane}, following = it;
+  rdi_item group[RDI_GROUP], following = {.job = job, .k = x->k, .lane = &lane};
   if (x->start[slice] < end) place_item(&following, &x->cut, x->start[slice]);
-  for (int64_t i = x->start[slice]; i < end; i++) {
-    it = following;
-    if (i + 1 < end) {
-      place_item(&following, &x->cut, i + 1);
+  for (int64_t i = x->start[slice], n; i < end; i += n) {
+    group[0] = following;
+    n = gather(x, group, i, end);
+    const int more = i + n < end;
+    if (more) {
+      place_item(&following, &x->cut, i + n);
       rdi_item_prefetch(&following);
     }
-    it.next = i + 1 < end && following.src.p && rdi_is_plain(following.src.s)
-                  ? (const float *)(const void *)following.src.p
-                  : NULL;
-    find_path(&it);
-    it.dst = rdi_state_at(&job->final, it.b, it.h, it.r, job->m.pad_slot);
-    rdi_item_run(&it);
+    for (int64_t j = 0; j < n; j++) {
+      group[j].next = j + 1 < n ? in_place(&group[j + 1]) : more ? in_place(&following) : NULL;
+      find_path(&group[j]);
+      group[j].dst = rdi_state_at(&job->final, group[j].b, group[j].h, group[j].r, job->m.pad_slot);
+    }
+    rdi_group_run(group, n);
   }
   atomic_store_explicit(&x->taken[place], 0, memory_order_release);
 }
@@ -131,11 +160,12 @@ static int even(const rdi_job *job) {
 
 static int scratch_of(run *x, size_t *bytes) {
   const rdi_job *job = x->job;
-  x->size = (rdi_lane_size){.row_block = x->cut.row_block, .K = job->m.K};
+  x->size = (rdi_lane_size){
+      .row_block = x->cut.row_block, .K = job->m.K, .heads = job->m.Hv, .V = job->m.V};
   x->size.gathers =
       rdi_gathers(&job->q) || rdi_gathers(&job->k) || rdi_gathers(&job->v) || rdi_gathers(&job->g);
   measure_trees(job, &x->size);
-  return rdi_run_scratch(x->k, x->cut.slices, &x->size, bytes);
+  return rdi_run_scratch(x->k, x->cut.slices, x->lane_count, &x->size, bytes);
 }
 
 rd_status rdi_run(rd_context *ctx, const rdi_job *job) {
@@ -149,8 +179,10 @@ rd_status rdi_run(rd_context *ctx, const rdi_job *job) {
   run x = {.job = job, .k = rdi_context_kernels(ctx)};
   size_t bytes;
   const int64_t work = forced ? INT64_MAX : threads > 1 ? work_of(job) : 0;
-  if (!rdi_cut_make(&x.cut, threads, cores, even(job), work, job->seq.B, job->m.Hv, job->m.V) ||
-      !scratch_of(&x, &bytes))
+  const int cut =
+      rdi_cut_make(&x.cut, threads, cores, even(job), work, job->seq.B, job->m.Hv, job->m.V);
+  if (cut) x.lane_count = rdi_min64(x.cut.slices, threads);
+  if (!cut || !scratch_of(&x, &bytes))
     return rdi_fail(ctx, RD_E_OVERFLOW, "batch: sequences times heads do not fit 64 bits");
   const rd_status status = rdi_scratch_need(ctx, bytes);
   if (status != RD_OK) return status;
@@ -158,10 +190,10 @@ rd_status rdi_run(rd_context *ctx, const rdi_job *job) {
   rdi_lane lane;
   x.lanes = memory;
   x.lane_bytes = rdi_lane_layout(&lane, NULL, x.k, &x.size);
-  int64_t *start = (int64_t *)(void *)(memory + (size_t)x.cut.slices * x.lane_bytes);
+  int64_t *start = (int64_t *)(void *)(memory + (size_t)x.lane_count * x.lane_bytes);
   x.start = start;
   x.taken = (atomic_uchar *)(void *)(start + x.cut.slices + 1);
-  for (int64_t i = 0; i < x.cut.slices; i++) atomic_init(&x.taken[i], 0);
+  for (int64_t i = 0; i < x.lane_count; i++) atomic_init(&x.taken[i], 0);
   if (x.cut.slices == 1) {
     start[0] = 0;
     start[1] = x.cut.items;

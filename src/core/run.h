@@ -9,7 +9,8 @@
  * RD_OK, RD_E_NOMEM, RD_E_OVERFLOW or RD_E_EXECUTOR; NOMEM and OVERFLOW come before any write. */
 rd_status rdi_run(rd_context *ctx, const rdi_job *job);
 
-/* Arena bytes of a run of so many slices. Returns 0 when they do not fit. */
-int rdi_run_scratch(const rdi_kernels *k, int64_t slices, const rdi_lane_size *size, size_t *bytes);
+/* Arena bytes of a run of so many slices on so many threads. Returns 0 when they do not fit. */
+int rdi_run_scratch(const rdi_kernels *k, int64_t slices, int64_t threads,
+                    const rdi_lane_size *size, size_t *bytes);
 
 #endif

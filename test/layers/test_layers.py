@@ -148,12 +148,12 @@ class Library(unittest.TestCase):
         for name in names:
             self.tree.compile(name)
         self.assertEqual(self.tree.check()[0], 0)
-        self.tree.append("core/states.c", "void rdi_item_run(const void *);\n"
-                                          "void planted(void);\nvoid planted(void) { rdi_item_run(0); }\n")
+        self.tree.append("core/states.c", "void rdi_group_run(const void *);\n"
+                                          "void planted(void);\nvoid planted(void) { rdi_group_run(0); }\n")
         self.tree.compile("core/states.c")
         code, text = self.tree.check()
         self.assertEqual(
-            (code, text), (1, "core/states.c: calls rdi_item_run() in core/dispatch.c, of a higher layer\n"))
+            (code, text), (1, "core/states.c: calls rdi_group_run() in core/dispatch.c, of a higher layer\n"))
 
 
 if __name__ == "__main__":

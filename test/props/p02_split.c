@@ -96,6 +96,41 @@ static void drawn_few(void) { drawn(6, 12); }
 static void drawn_some(void) { drawn(40, 70); }
 static void drawn_many(void) { drawn(400, 150); }
 
+/* Several blocks of tokens: heads and sequences take turns, which nobody may notice. Against the
+ * specification, since the states may be of any type and layout. */
+static void turns(void) {
+  for (int i = 0; i < (pt_level == PT_QUICK ? 8 : 60) && !pt_broken(); i++) {
+    size_t mark = mem_mark();
+    rd_problem p = pb_random();
+    if (p.Hv == 1) p.Hv = p.Hk * 3;
+    const int64_t len[3] = {rng_int(17, 50), rng_int(1, 20), rng_int(17, 40)};
+    char text[320];
+    pb_describe(&p, text, sizeof text);
+    pt_note("%s", text);
+    data *d = data_make(&p, 3, len);
+    const result got = run_prefill_all(cx_get(0, 1 + i % 2, EX_POOL), d, NULL);
+    call *c = call_all(d, NULL);
+    pool *pl = pool_make(&p, 3, 0);
+    for (int64_t b = 0; b < 3; b++) pool_put(pl, b, d->s[b].S0);
+    rd_slots at = pool_view(pl, 3, NULL);
+    recs *r = recs_make(&p, 3, 50);
+    do_verify(cx_get(0, 1, EX_POOL), c, &at, r);
+    for (int64_t b = 0; b < 3; b++) {
+      const int64_t n = len[b] * p.Hv * p.V;
+      float *S = fl(data_state_n(d)), *want = fl(n), *out = fl(n);
+      memcpy(S, d->s[b].S0, Z(data_state_n(d)) * sizeof *S);
+      c1_run(d, b, 0, len[b], S, want, NULL, NULL, NULL);
+      round_all(p.state_dtype, S, data_state_n(d));
+      round_all(p.out_dtype, want, n);
+      ck_bits("out of heads in turns", got.out[b], want, n);
+      ck_bits("state of heads in turns", got.S[b], S, data_state_n(d));
+      call_out(c, b, out);
+      ck_bits("verify of heads in turns", out, want, n);
+    }
+    mem_release(mark);
+  }
+}
+
 /* Every cut of one sequence in two. */
 static int64_t cut_at;
 static int64_t at_cut(int64_t at, int64_t left) {
@@ -121,9 +156,8 @@ static void every_cut(void) {
 
 int main(int argc, char **argv) {
   static const pt_case cases[] = {
-      {"drawn_few", drawn_few, PT_QUICK},
-      {"every_cut", every_cut, PT_STD},
-      {"drawn_some", drawn_some, PT_STD},
+      {"drawn_few", drawn_few, PT_QUICK},  {"turns", turns, PT_QUICK},
+      {"every_cut", every_cut, PT_STD},    {"drawn_some", drawn_some, PT_STD},
       {"drawn_many", drawn_many, PT_FULL},
   };
   return pt_main(argc, argv, "p02_split", cases, PT_LEN(cases));
