@@ -9,12 +9,22 @@ if(TARGET redelta-npu)
   list(APPEND RD_PKGCONFIG redelta-npu)
 endif()
 
+set(RD_LEFT_OUT PATTERN mpi.h EXCLUDE)
+if(TARGET redelta-mpi-shared)
+  # An export of its own: who does not ask for the component needs no MPI.
+  install(TARGETS redelta-mpi-shared redelta-mpi-static EXPORT redelta-mpi-targets
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(EXPORT redelta-mpi-targets NAMESPACE redelta:: DESTINATION ${RD_CMAKE_DIR})
+  list(APPEND RD_PKGCONFIG redelta-mpi)
+  set(RD_LEFT_OUT "")
+endif()
+
 install(TARGETS ${RD_LIBRARIES} EXPORT redelta-targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(TARGET redelta)
   install(TARGETS redelta RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
-install(DIRECTORY include/redelta DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY include/redelta DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} ${RD_LEFT_OUT})
 install(EXPORT redelta-targets NAMESPACE redelta:: DESTINATION ${RD_CMAKE_DIR})
 configure_package_config_file(cmake/redelta-config.cmake.in redelta-config.cmake
   INSTALL_DESTINATION ${RD_CMAKE_DIR})

@@ -14,7 +14,7 @@ quick="p01_oracle p02_split p03_speculation p04_independence p05_causality p06_u
   op_fused_recurrent"
 threads="p10_same_bits p17_trees p03_speculation p06_untouched p11_drift op_chunk op_flash_kda"
 misuse="misuse_activations misuse_records misuse_trees misuse_problem misuse_context misuse_pools misuse_op_verify misuse_op_chunk misuse_op_flash misuse_op_fused"
-only="-DREDELTA_BUILD_NPU=OFF -DREDELTA_BUILD_CLI=OFF -DREDELTA_BUILD_BENCH=OFF"
+only="-DREDELTA_BUILD_NPU=OFF -DREDELTA_BUILD_MPI=OFF -DREDELTA_BUILD_CLI=OFF -DREDELTA_BUILD_BENCH=OFF"
 case $kind in
   address)
     # Checks as calls: inlined into the kernels' unrolled loops they take most of the build's time.
