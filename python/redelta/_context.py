@@ -105,6 +105,11 @@ def current() -> Caller:
     return caller
 
 
+def generation() -> int:
+    """Grows with every change of the settings; a plan made under an older one may be refused."""
+    return _generation
+
+
 def _threads() -> int:
     return _settings["threads"] or _default
 

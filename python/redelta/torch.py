@@ -6,6 +6,10 @@ or fake tensors: every operator declares what it mutates and has a shape functio
 (``torch.ops.redelta.flash_kda``). In eager code the functions of :mod:`redelta` do the same with less
 overhead and need only torch 1.13.
 
+The verbs are there, too: :func:`prefill`, :func:`decode`, :func:`verify` and :func:`commit` take a problem's
+choices as the text that :func:`describe` makes of it, sizes and types from their tensors, and the records of
+speculation as bare tensors (a second commit of the same records is then not noticed).
+
 No operator has a derivative: a tensor that requires grad while gradients are enabled is refused
 (``ValueError``).
 """
@@ -20,11 +24,13 @@ from . import _errors
 from . import operators as _eager
 from ._types import LayoutQKV
 
-__all__ = list(_eager.__all__)
+__all__ = [*_eager.__all__, "describe", "prefill", "decode", "verify", "commit"]
 
 if not hasattr(torch.library, "custom_op"):
     raise ImportError(f"redelta.torch needs torch 2.4 or newer for torch.library.custom_op; this is "
                       f"{torch.__version__}. The functions of redelta itself work with torch 1.13")
+
+from ._torch_verbs import commit, decode, describe, prefill, verify  # noqa: E402 (needs custom_op)
 
 
 def _refuse_grad(*tensors: Optional[Tensor]) -> None:
