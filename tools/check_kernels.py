@@ -11,14 +11,14 @@ import re
 import sys
 from pathlib import Path
 
-LINE = re.compile(r'^RDI_(ROWS|KERNEL|FAST_PAIRS|FAST)\(([^"]*)"([^"]+)"', re.M)
+LINE = re.compile(r'^RDI_(ROWS|LANES|KERNEL|FAST_PAIRS|FAST)\(([^"]*)"([^"]+)"', re.M)
 
 
 def problems(kernels):
     listed = set()
     for kind, arguments, file in LINE.findall((kernels / "registry.def").read_text()):
         names = [a.strip() for a in arguments.split(",") if a.strip()]
-        slot = names.pop(0) if kind in ("KERNEL", "FAST") else "pairs" if kind == "FAST_PAIRS" else "rows"
+        slot = names.pop(0) if kind in ("KERNEL", "FAST") else {"FAST_PAIRS": "pairs"}.get(kind, kind.lower())
         suffix, isa = names
         folder, name = file.split("/")
         listed.add(file)

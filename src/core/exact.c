@@ -1,6 +1,6 @@
 /* EXACT prefill, decode and verify. Within a block, a segment ends where the state is wanted (a
- * snapshot). The state is worked on where it lies when it is f32 and VK (no extra pass over it), else
- * in tiles of RDI_SUB_ROWS rows of scratch. */
+ * snapshot). The state is worked on where it lies when it is f32 and VK, or KV where there are kernels for
+ * that (no extra pass over it), else in tiles of RDI_SUB_ROWS rows of scratch. */
 #include "core/exact.h"
 
 #include <string.h>
@@ -26,7 +26,7 @@ static int64_t segment(const rdi_item *it, const rdi_block *blk, int64_t s, rdi_
   return n;
 }
 
-typedef struct place { /* f32 rows in memory or scratch */
+typedef struct place { /* f32 rows in memory or scratch; by key, rows are keys */
   float *p;
   int64_t stride;
 } place;
@@ -38,35 +38,38 @@ static place in_memory(rdi_rows_at at) {
 /* One segment on such rows: from `from` to `to` (to.p NULL: state not wanted). A fresh commit of
  * the rows goes just before, while it still is their only pass through memory. */
 static void direct_segment(const rdi_item *it, const rdi_block *blk, int64_t s, int64_t n,
-                           place from, place to, int64_t commit, const float *next) {
+                           int by_key, place from, place to, int64_t commit, const float *next) {
   const int64_t step = commit ? RDI_SUB_ROWS : it->R;
   for (int64_t r = 0; r < it->R; r += step) {
     const int64_t R = rdi_min64(step, it->R - r);
     if (commit) rdi_replay_rows(it, commit, r, R);
     rdi_rows_args args = rdi_block_rows(it, blk, s, n, r, R);
-    args.s_in = from.p + r * from.stride;
+    args.s_in = from.p + (by_key ? r : r * from.stride);
     args.in_stride = from.stride;
-    args.s_out = to.p ? to.p + r * to.stride : NULL;
+    args.s_out = to.p ? to.p + (by_key ? r : r * to.stride) : NULL;
     args.out_stride = to.stride;
-    args.next = r + R < it->R ? args.s_in + R * from.stride : next;
-    it->k->rows(&args);
+    args.next = r + R < it->R ? args.s_in + (by_key ? R : R * from.stride) : next;
+    (by_key ? it->k->lanes : it->k->rows)(&args);
   }
 }
 
 /* ---------------------------------------------------------------- f32 rows in memory ---------- */
 
-static place direct_begin(const rdi_item *it) {
-  const int64_t Kp = it->job->m.Kp;
-  const place from = in_memory(it->src);
+static place tile_of(const rdi_item *it, int by_key) {
+  return (place){it->tile, by_key ? it->lane->Rp : it->job->m.Kp};
+}
+
+static place direct_begin(const rdi_item *it, int by_key) {
+  const place from = in_memory(it->src), scratch = tile_of(it, by_key);
   if (from.p) return from;
-  memset(it->tile, 0, (size_t)(it->R * Kp) * sizeof *it->tile);
-  return (place){it->tile, Kp};
+  memset(it->tile, 0, (size_t)((by_key ? it->job->m.K : it->R) * scratch.stride) * sizeof(float));
+  return scratch;
 }
 
 /* Tokens from t on, a block of them; the state before in *now, then after. */
-static void direct_block(const rdi_item *it, rdi_rows_at dst, int64_t t, place *now,
+static void direct_block(const rdi_item *it, rdi_rows_at dst, int64_t t, int by_key, place *now,
                          int64_t commit) {
-  const place scratch = {it->tile, it->job->m.Kp}, final = in_memory(dst);
+  const place scratch = tile_of(it, by_key), final = in_memory(dst);
   const rdi_block blk = rdi_open_block(it, t, rdi_min64(RDI_TOKENS, it->length - t));
   for (int64_t s = 0, n; s < blk.n; s += n) {
     rdi_rows_at snapshot;
@@ -74,18 +77,19 @@ static void direct_block(const rdi_item *it, rdi_rows_at dst, int64_t t, place *
     const int last = t + s + n == it->length;
     place to = snapshot.p ? in_memory(snapshot) : final;
     if (!to.p && !last) to = scratch;
-    direct_segment(it, &blk, s, n, *now, to, t + s ? 0 : commit, last || !t ? it->next : NULL);
+    direct_segment(it, &blk, s, n, by_key, *now, to, t + s ? 0 : commit,
+                   last || !t ? it->next : NULL);
     if (to.p) *now = to;
   }
   rdi_close_block(it, &blk);
 }
 
-static void direct_end(const rdi_item *it, rdi_rows_at dst, place now) {
+static void direct_end(const rdi_item *it, rdi_rows_at dst, int by_key, place now) {
   const place final = in_memory(dst);
+  const int64_t K = it->job->m.K, rows = by_key ? K : it->R, width = by_key ? it->R : K;
   if (!final.p || now.p == final.p) return;
-  for (int64_t r = 0; r < it->R; r++) /* the last token had a snapshot */
-    memcpy(final.p + r * final.stride, now.p + r * now.stride,
-           (size_t)it->job->m.K * sizeof(float));
+  for (int64_t r = 0; r < rows; r++) /* the last token had a snapshot */
+    memcpy(final.p + r * final.stride, now.p + r * now.stride, (size_t)width * sizeof(float));
 }
 
 /* ---------------------------------------------------------------- any other state ------------- */
@@ -118,26 +122,35 @@ static void tiles_block(const rdi_item *it, rdi_rows_at dst, int64_t t, int64_t 
 
 /* ---------------------------------------------------------------- items ----------------------- */
 
-static int direct(const rdi_item *it, rdi_rows_at dst) {
+static int is_plain(const rdi_states *s, const rdi_kernels *k) {
+  (void)k;
+  return rdi_is_plain(s);
+}
+
+/* Whether all states of the item that there are lie in a form. */
+static int all_lie(const rdi_item *it, rdi_rows_at dst,
+                   int (*form)(const rdi_states *s, const rdi_kernels *k)) {
   const rdi_states *snapshots = &it->job->snapshots;
-  return (!it->src.p || rdi_is_plain(it->src.s)) && (!dst.p || rdi_is_plain(dst.s)) &&
-         (!snapshots->base || rdi_is_plain(snapshots));
+  return (!it->src.p || form(it->src.s, it->k)) && (!dst.p || form(dst.s, it->k)) &&
+         (!snapshots->base || form(snapshots, it->k));
 }
 
 void rdi_exact_group(const rdi_item *items, int64_t count, int keep, int64_t commit) {
   const rdi_rows_at none = {NULL, &items->job->final};
-  const int in_place = direct(items, keep ? items->dst : none);
+  const rdi_rows_at first = keep ? items->dst : none;
+  const int plain = all_lie(items, first, is_plain);
+  const int by_key = !plain && all_lie(items, first, rdi_is_by_key), direct = plain || by_key;
   place now[RDI_GROUP];
-  for (int64_t i = 0; i < count && in_place; i++) now[i] = direct_begin(&items[i]);
+  for (int64_t i = 0; i < count && direct; i++) now[i] = direct_begin(&items[i], by_key);
   for (int64_t t = 0; t < items->length; t += RDI_TOKENS)
     for (int64_t i = 0; i < count; i++) {
-      rdi_prefetch_turn(items, count, t, i);
       const rdi_rows_at dst = keep ? items[i].dst : none;
-      if (in_place)
-        direct_block(&items[i], dst, t, &now[i], commit);
+      rdi_prefetch_turn(items, count, t, i);
+      if (direct)
+        direct_block(&items[i], dst, t, by_key, &now[i], commit);
       else
         tiles_block(&items[i], dst, t, commit);
     }
-  for (int64_t i = 0; i < count && in_place; i++)
-    direct_end(&items[i], keep ? items[i].dst : none, now[i]);
+  for (int64_t i = 0; i < count && direct; i++)
+    direct_end(&items[i], keep ? items[i].dst : none, by_key, now[i]);
 }

@@ -73,8 +73,10 @@ size_t rdi_lane_layout(rdi_lane *lane, char *memory, const rdi_kernels *k,
   lane->tile_floats = group_floats(size, Kp);
   lane->tile = carve(memory, &at, lane->tile_floats);
   lane->stage = carve(memory, &at, RDI_SUB_ROWS * Kp);
-  lane->rows = carve(memory, &at,
-                     rdi_max64(k->rows_scratch(row_block, K), k->rows_scratch(RDI_SUB_ROWS, K)));
+  lane->rows =
+      carve(memory, &at,
+            rdi_max64(k->lanes ? k->lanes_scratch(row_block, K) : 0,
+                      rdi_max64(k->rows_scratch(row_block, K), k->rows_scratch(RDI_SUB_ROWS, K))));
   if (k->fast.fold) {
     lane->kh = carve(memory, &at, RDI_FAST_TOKENS * Kp);
     lane->kf = carve(memory, &at, RDI_TOKENS * Kp);

@@ -50,6 +50,15 @@ static const float *load_u(const rdi_item *it, int64_t i, int64_t n, int64_t r, 
   return it->lane->pu;
 }
 
+/* Where the updates are done: in memory, by row or by key, or in lane->stage. */
+typedef enum form { STAGED, BY_ROW, BY_KEY } form;
+
+static form form_of(const rdi_item *it) {
+  const rdi_states *src = it->src.s, *dst = it->dst.s;
+  if (rdi_is_plain(src) && rdi_is_plain(dst)) return BY_ROW;
+  return rdi_is_by_key(src, it->k) && rdi_is_by_key(dst, it->k) ? BY_KEY : STAGED;
+}
+
 /* The rows that are needed after [r, r+R) of the item: its own, or those of the next item. */
 static const float *rows_after(const rdi_item *it, int64_t r, int64_t R) {
   return r + R < it->R ? (const float *)(const void *)rdi_rows_from(it->src, r + R).p : it->next;
@@ -58,30 +67,30 @@ static const float *rows_after(const rdi_item *it, int64_t r, int64_t R) {
 void rdi_replay_rows(const rdi_item *it, int64_t m, int64_t r, int64_t R) {
   const rdi_math *math = &it->job->m;
   const rdi_rows_at src = rdi_rows_from(it->src, r), dst = rdi_rows_from(it->dst, r);
-  const int plain = rdi_is_plain(src.s) && rdi_is_plain(dst.s);
+  const form where = form_of(it);
   /* A state in another layout or type is widened once, updated, and rounded once. */
-  if (!plain) rdi_load_native(it->k, it->lane->stage, math->Kp, src, R, math->K);
+  if (where == STAGED) rdi_load_native(it->k, it->lane->stage, math->Kp, src, R, math->K);
   rdi_commit_args args = {
       .R = R,
       .K = math->K,
       .Kp = math->Kp,
-      .s_in = plain ? (const float *)(const void *)src.p : it->lane->stage,
-      .s_out = plain ? (float *)(void *)dst.p : it->lane->stage,
-      .in_stride = plain ? src.s->sr : math->Kp,
-      .out_stride = plain ? dst.s->sr : math->Kp,
+      .s_in = where ? (const float *)(const void *)src.p : it->lane->stage,
+      .s_out = where ? (float *)(void *)dst.p : it->lane->stage,
+      .in_stride = where ? src.s->sr : math->Kp,
+      .out_stride = where ? dst.s->sr : math->Kp,
       .k = it->lane->pk,
       .a = it->job->prev.decay.base ? it->lane->pa : NULL,
-      .next = plain ? rows_after(it, r, R) : NULL,
+      .next = where ? rows_after(it, r, R) : NULL,
   };
   for (int64_t i = 0; i < m; i += RDI_TOKENS) {
     args.m = rdi_min64(m - i, RDI_TOKENS);
     load_operands(it, i, args.m);
     args.u = load_u(it, i, args.m, r, R, &args.u_stride);
-    it->k->commit(&args);
+    (where == BY_KEY ? it->k->lanes_commit : it->k->commit)(&args);
     args.s_in = args.s_out;
     args.in_stride = args.out_stride;
   }
-  if (!plain) rdi_store_native(it->k, dst, it->lane->stage, math->Kp, R, math->K);
+  if (where == STAGED) rdi_store_native(it->k, dst, it->lane->stage, math->Kp, R, math->K);
 }
 
 void rdi_replay_item(const rdi_item *it) {
@@ -91,7 +100,7 @@ void rdi_replay_item(const rdi_item *it) {
     rdi_copy_rows(it->k, it->dst, it->src, it->lane->stage, it->R, it->job->m.K, it->job->m.Kp);
     return;
   }
-  const int whole = m <= RDI_TOKENS && rdi_is_plain(it->src.s) && rdi_is_plain(it->dst.s);
+  const int whole = m <= RDI_TOKENS && form_of(it) != STAGED;
   const int64_t step = whole ? it->R : RDI_SUB_ROWS;
   for (int64_t r = 0; r < it->R; r += step) rdi_replay_rows(it, m, r, rdi_min64(step, it->R - r));
 }

@@ -96,8 +96,8 @@ static int64_t gather(const run *x, rdi_item *items, int64_t first, int64_t end)
 }
 
 static const float *in_place(const rdi_item *it) {
-  const int plain = it->src.p && rdi_is_plain(it->src.s);
-  return plain ? (const float *)(const void *)it->src.p : NULL;
+  const int there = it->src.p && (rdi_is_plain(it->src.s) || rdi_is_by_key(it->src.s, it->k));
+  return there ? (const float *)(const void *)it->src.p : NULL;
 }
 
 static void run_slice(void *arg, int64_t slice) {

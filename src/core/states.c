@@ -25,12 +25,20 @@ rdi_rows_at rdi_rows_from(rdi_rows_at at, int64_t r) {
 
 int rdi_is_plain(const rdi_states *s) { return s->dtype == RD_F32 && s->layout == RD_STATE_VK; }
 
+int rdi_is_by_key(const rdi_states *s, const rdi_kernels *k) {
+  return k->lanes && s->dtype == RD_F32 && s->layout == RD_STATE_KV;
+}
+
 /* ---------------------------------------------------------------- blocks ---------------------- */
 
 /* Between [K][.] and [R][.] in 16 x 16 squares, which stay in a few cache lines on both sides. */
-static void transpose(float *dst, int64_t dst_stride, const float *src, int64_t src_stride,
-                      int64_t n, int64_t m) {
+static void transpose(const rdi_kernels *k, float *dst, int64_t dst_stride, const float *src,
+                      int64_t src_stride, int64_t n, int64_t m) {
   enum { SQUARE = 16 };
+  if (k->turn) {
+    k->turn(dst, dst_stride, src, src_stride, m, n);
+    return;
+  }
   for (int64_t i0 = 0; i0 < n; i0 += SQUARE)
     for (int64_t j0 = 0; j0 < m; j0 += SQUARE)
       for (int64_t i = i0; i < rdi_min64(n, i0 + SQUARE); i++)
@@ -47,7 +55,7 @@ void rdi_load_native(const rdi_kernels *k, float *dst, int64_t stride, rdi_rows_
     for (int64_t r = 0; r < R; r++)
       k->widen(dst + r * stride, rdi_at(src.p, r * s->sr, s->dtype), s->dtype, K);
   } else if (s->dtype == RD_F32) {
-    transpose(dst, stride, (const float *)(const void *)src.p, s->sr, R, K);
+    transpose(k, dst, stride, (const float *)(const void *)src.p, s->sr, R, K);
   } else {
     float row[RDI_MAX_DIM];
     for (int64_t c = 0; c < K; c++) {
@@ -64,7 +72,7 @@ void rdi_store_native(const rdi_kernels *k, rdi_rows_at dst, const float *src, i
     for (int64_t r = 0; r < R; r++)
       k->narrow(rdi_at(dst.p, r * s->sr, s->dtype), s->dtype, src + r * stride, K);
   } else if (s->dtype == RD_F32) {
-    transpose((float *)(void *)dst.p, s->sr, src, stride, K, R);
+    transpose(k, (float *)(void *)dst.p, s->sr, src, stride, K, R);
   } else {
     float row[RDI_MAX_DIM];
     for (int64_t c = 0; c < K; c++) {

@@ -22,6 +22,8 @@ rdi_rows_at rdi_rows_from(rdi_rows_at at, int64_t r); /* r rows further */
 
 /* f32 rows that a kernel can work on where they are. */
 int rdi_is_plain(const rdi_states *s);
+/* The same of an f32 state that lies key by key, where there are kernels for that. */
+int rdi_is_by_key(const rdi_states *s, const rdi_kernels *k);
 
 /* R rows x K keys between memory and an f32 block [R][stride]; src.p NULL: zeros. */
 void rdi_load_native(const rdi_kernels *k, float *dst, int64_t stride, rdi_rows_at src, int64_t R,

@@ -54,6 +54,12 @@ typedef struct rdi_commit_args {
   const float *next;
 } rdi_commit_args;
 
+/* ---- lanes and lanes_commit: the same two on a block that lies key by key, [K][R] --------------------
+ * Strides are between keys, s_in and s_out point at value 0 of key 0; a kernel touches values [0, R) only.
+ * `scratch` has lanes_scratch(R, K) floats; `next` is a state of the same form and stride. An instruction
+ * set has both or none: the core then transposes.
+ * turn: dst[j][i] = src[i][j], i < n, j < m; comes with lanes, for what still wants rows. */
+
 /* ---- prep: operands of n <= RDI_TOKENS tokens of one value head ----------------------------------
  * From q, k, g, beta as the caller stores them to k, a, kt, qt, kq, beta (C1 "per token"). Scalars are
  * already f32: scale, eps, lb, beta_times; A_log and eA = exp_c(min(A_log, 88)) of the head. */
@@ -89,10 +95,13 @@ typedef void (*rdi_commit_fn)(const rdi_commit_args *);
 typedef void (*rdi_prep_fn)(const rdi_prep_args *);
 typedef void (*rdi_widen_fn)(float *dst, const void *src, rd_dtype src_dtype, int64_t n);
 typedef void (*rdi_narrow_fn)(void *dst, rd_dtype dst_dtype, const float *src, int64_t n);
+typedef void (*rdi_turn_fn)(float *dst, int64_t dst_stride, const float *src, int64_t src_stride,
+                            int64_t n, int64_t m);
 typedef int64_t (*rdi_scratch_fn)(int64_t R, int64_t K); /* floats */
 
 /* What there are kernels for. Those from fold on serve FAST only, and need not have one. */
-#define RDI_SLOT_LIST(X) X(rows) X(commit) X(prep) X(widen) X(narrow) X(fold) X(pairs) X(spread)
+#define RDI_SLOT_LIST(X)                                                                           \
+  X(rows) X(commit) X(prep) X(widen) X(narrow) X(lanes) X(lanes_commit) X(fold) X(pairs) X(spread)
 typedef enum rdi_slot {
 #define RDI_SLOT_ID(name) RDI_SLOT_##name,
   RDI_SLOT_LIST(RDI_SLOT_ID)
@@ -116,6 +125,10 @@ typedef struct rdi_kernels {
   rdi_prep_fn prep;
   rdi_widen_fn widen;
   rdi_narrow_fn narrow;
+  rdi_rows_fn lanes; /* NULL: none, and no lanes_commit either */
+  rdi_scratch_fn lanes_scratch;
+  rdi_turn_fn turn;
+  rdi_commit_fn lanes_commit;
   rdi_fast_kernels fast;
   rdi_serving serving[RDI_ALL_SLOTS];
 } rdi_kernels;

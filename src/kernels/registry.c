@@ -9,6 +9,14 @@ static const rdi_kernel_entry entries[] = {
    .file = path,                                                                                   \
    .rows = rdi_rows_##suffix,                                                                      \
    .rows_scratch = rdi_rows_scratch_##suffix},
+#define RDI_LANES(suffix, set, path)                                                               \
+  {.slot = RDI_SLOT_lanes,                                                                         \
+   .isa = RD_ISA_##set,                                                                            \
+   .name = "lanes_" #suffix,                                                                       \
+   .file = path,                                                                                   \
+   .lanes = rdi_lanes_##suffix,                                                                    \
+   .lanes_scratch = rdi_lanes_scratch_##suffix,                                                    \
+   .turn = rdi_turn_##suffix},
 #define RDI_KERNEL(member, suffix, set, path)                                                      \
   {.slot = RDI_SLOT_##member,                                                                      \
    .isa = RD_ISA_##set,                                                                            \
@@ -35,6 +43,7 @@ typedef struct fast_entry {
 static const fast_entry fast_entries[] = {
     {RDI_ALL_SLOTS, 0, NULL, {0}}, /* never empty */
 #define RDI_ROWS(suffix, set, path)
+#define RDI_LANES(suffix, set, path)
 #define RDI_KERNEL(member, suffix, set, path)
 #define RDI_FAST(member, suffix, set, path)                                                        \
   {RDI_SLOT_##member, RD_ISA_##set, #member "_" #suffix, {INIT_##member(suffix)}},
@@ -77,6 +86,8 @@ static void take(rdi_kernels *out, const rdi_kernel_entry *e) {
   const uint32_t isa = e->isa == RD_ISA_SOFT ? (uint32_t)RD_ISA_SCALAR : e->isa;
   out->serving[e->slot] = (rdi_serving){e->name, isa};
   if (e->rows) out->rows = e->rows, out->rows_scratch = e->rows_scratch;
+  if (e->lanes) out->lanes = e->lanes, out->lanes_scratch = e->lanes_scratch, out->turn = e->turn;
+  if (e->lanes_commit) out->lanes_commit = e->lanes_commit;
   if (e->commit) out->commit = e->commit;
   if (e->prep) out->prep = e->prep;
   if (e->widen) out->widen = e->widen;

@@ -8,7 +8,7 @@
  * scalar kernels do not do so themselves; reported as RD_ISA_SCALAR, never part of a mask. */
 #define RD_ISA_SOFT 0x40000000u
 
-/* One line of the registry. Only the function of its own slot is set (rows: with its rows_scratch).
+/* One line of the registry. Only the function of its own slot is set (rows and lanes: with its scratch).
  */
 typedef struct rdi_kernel_entry {
   rdi_slot slot;
@@ -21,6 +21,10 @@ typedef struct rdi_kernel_entry {
   rdi_prep_fn prep;
   rdi_widen_fn widen;
   rdi_narrow_fn narrow;
+  rdi_rows_fn lanes;
+  rdi_scratch_fn lanes_scratch;
+  rdi_turn_fn turn;
+  rdi_commit_fn lanes_commit;
 } rdi_kernel_entry;
 
 /* Entry i of [0, rdi_registry_count()), in the order of registry.def. */
@@ -35,6 +39,12 @@ const char *rdi_slot_name(rdi_slot slot); /* "rows", ...; NULL out of range */
 #define RDI_ROWS(suffix, isa, file)                                                                \
   void rdi_rows_##suffix(const rdi_rows_args *args);                                               \
   int64_t rdi_rows_scratch_##suffix(int64_t R, int64_t K);
+#define RDI_LANES(suffix, isa, file)                                                               \
+  void rdi_lanes_##suffix(const rdi_rows_args *args);                                              \
+  int64_t rdi_lanes_scratch_##suffix(int64_t R, int64_t K);                                        \
+  void rdi_turn_##suffix(float *dst, int64_t dst_stride, const float *src, int64_t src_stride,     \
+                         int64_t n, int64_t m);
+#define RDI_TYPE_lanes_commit(name)         void name(const rdi_commit_args *args)
 #define RDI_TYPE_commit(name)               void name(const rdi_commit_args *args)
 #define RDI_TYPE_prep(name)                 void name(const rdi_prep_args *args)
 #define RDI_TYPE_widen(name)                void name(float *dst, const void *src, rd_dtype src_dtype, int64_t n)

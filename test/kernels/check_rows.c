@@ -1,4 +1,5 @@
-/* rows and commit: the state kernels against the float specification. */
+/* rows, commit and their forms for states that lie key by key (lanes, lanes_commit) against the float
+ * specification. */
 #include "harness.h"
 
 #include <stdlib.h>
@@ -13,6 +14,7 @@ enum { IN_PLACE, ELSEWHERE, NOWHERE, MODES };
 typedef struct state_case {
   int64_t K, Kp, R, n, in_gap, out_gap, v_gap, u_gap, o_gap, index;
   int mode, with_o, with_a, with_next;
+  int by_key; /* the state lies [K][R] */
   float s[MAX_R * MAX_K], k[MAX_M * MAX_K], a[MAX_M * MAX_K], kt[N * MAX_K], qt[N * MAX_K];
   float kq[N], beta[N], v[MAX_M * MAX_R];
   float s_end[MAX_R * MAX_K], u[MAX_M * MAX_R], o[N * MAX_R];
@@ -27,7 +29,7 @@ static const char *const buffer_names[BUFFERS] = {"s_in", "s_out", "k", "a", "kt
 static void make_buffers(void) {
   if (buffers[0].region != NULL) return;
   for (int i = 0; i < BUFFERS; i++)
-    buffer_make(&buffers[i], sizeof(float) * (MAX_K + GAP + 16) * (MAX_R + 16));
+    buffer_make(&buffers[i], sizeof(float) * (MAX_K + GAP + 16) * (MAX_R + GAP + 16));
 }
 
 static float *want(int i) { return (float *)(void *)buffers[i].want; }
@@ -41,6 +43,13 @@ static void put_rows(float *dst, int64_t stride, const float *src, int64_t src_s
                      int64_t width) {
   for (int64_t r = 0; r < rows; r++)
     memcpy(dst + r * stride, src + r * src_stride, (size_t)width * sizeof *dst);
+}
+
+/* A state, by value or by key. */
+static void put_state(const state_case *x, float *dst, int64_t stride, const float *src) {
+  for (int64_t r = 0; r < x->R; r++)
+    for (int64_t c = 0; c < x->K; c++)
+      dst[x->by_key ? c * stride + r : r * stride + c] = src[r * x->K + c];
 }
 
 static void operand(float *dst, int64_t rows, const state_case *x, rng *g, input_class c) {
@@ -148,20 +157,21 @@ typedef struct call {
 
 static void do_rows(void *arg) {
   const call *c = arg;
-  c->e->rows(&c->rows);
+  (c->e->lanes ? c->e->lanes : c->e->rows)(&c->rows);
 }
 
 static void do_commit(void *arg) {
   const call *c = arg;
-  c->e->commit(&c->commit);
+  (c->e->lanes_commit ? c->e->lanes_commit : c->e->commit)(&c->commit);
 }
 
 /* The state buffers before the call. */
 static void load_state(const state_case *x, call *c, rng *g) {
-  const int64_t si = x->K + x->in_gap, so = x->mode == IN_PLACE ? si : x->K + x->out_gap;
-  place(B_IN, (x->R - 1) * si + x->K, sizeof(float), g);
-  place(B_OUT, (x->R - 1) * so + x->K, sizeof(float), g);
-  put_rows(want(B_IN), si, x->s, x->K, x->R, x->K);
+  const int64_t width = x->by_key ? x->R : x->K, rows = x->by_key ? x->K : x->R;
+  const int64_t si = width + x->in_gap, so = x->mode == IN_PLACE ? si : width + x->out_gap;
+  place(B_IN, (rows - 1) * si + width, sizeof(float), g);
+  place(B_OUT, (rows - 1) * so + width, sizeof(float), g);
+  put_state(x, want(B_IN), si, x->s);
   buffer_sync(&buffers[B_IN]);
   buffer_sync(&buffers[B_OUT]);
   c->rows.s_in = got(B_IN), c->rows.in_stride = si, c->rows.out_stride = so;
@@ -171,8 +181,7 @@ static void load_state(const state_case *x, call *c, rng *g) {
 /* The expected state into the right buffer. */
 static void expect_state(const state_case *x, const call *c) {
   if (x->mode != NOWHERE)
-    put_rows(want(x->mode == IN_PLACE ? B_IN : B_OUT), c->rows.out_stride, x->s_end, x->K, x->R,
-             x->K);
+    put_state(x, want(x->mode == IN_PLACE ? B_IN : B_OUT), c->rows.out_stride, x->s_end);
 }
 
 static void rows_case(harness *h, const rdi_kernel_entry *e, const state_case *x, rng g) {
@@ -189,7 +198,7 @@ static void rows_case(harness *h, const rdi_kernel_entry *e, const state_case *x
   load_strided(B_V, x->v, x->n, x->R, x->v_gap, &g);
   load_strided(B_U, NULL, x->n, x->R, x->u_gap, &g);
   load_strided(B_O, NULL, x->n, x->R, x->o_gap, &g);
-  place(B_SCRATCH, e->rows_scratch(x->R, x->K), 64, &g);
+  place(B_SCRATCH, (e->lanes ? e->lanes_scratch : e->rows_scratch)(x->R, x->K), 64, &g);
   buffer_sync(&buffers[B_SCRATCH]);
   c.rows.R = x->R, c.rows.K = x->K, c.rows.Kp = x->Kp, c.rows.n = x->n;
   c.rows.k = got(B_K), c.rows.a = got(B_A), c.rows.kt = got(B_KT), c.rows.qt = got(B_QT);
@@ -213,8 +222,9 @@ static void one_rows(harness *h, const rdi_kernel_entry *const *entries, int cou
   for (int i = 0; i < count; i++) rows_case(h, entries[i], x, g);
 }
 
-void check_rows(harness *h, const rdi_kernel_entry *const *entries, int count) {
+static void all_rows(harness *h, const rdi_kernel_entry *const *entries, int count, int by_key) {
   static state_case x;
+  x.by_key = by_key;
   int64_t index = 0;
   make_buffers();
   for (const int16_t *K = shape_K; *K != 0; K++)
@@ -227,6 +237,14 @@ void check_rows(harness *h, const rdi_kernel_entry *const *entries, int count) {
         x.mode = h->all ? i % MODES : (int)rng_below(&g, MODES);
         one_rows(h, entries, count, &x);
       }
+}
+
+void check_rows(harness *h, const rdi_kernel_entry *const *entries, int count) {
+  all_rows(h, entries, count, 0);
+}
+
+void check_lanes(harness *h, const rdi_kernel_entry *const *entries, int count) {
+  all_rows(h, entries, count, 1);
 }
 
 static void commit_case(harness *h, const rdi_kernel_entry *e, const state_case *x, rng g) {
@@ -254,8 +272,9 @@ static void commit_case(harness *h, const rdi_kernel_entry *e, const state_case 
   compare(h, e, x, problem, used, 5);
 }
 
-void check_commit(harness *h, const rdi_kernel_entry *const *entries, int count) {
+static void all_commits(harness *h, const rdi_kernel_entry *const *entries, int count, int by_key) {
   static state_case x;
+  x.by_key = by_key;
   int64_t index = 0;
   make_buffers();
   for (const int16_t *K = shape_K; *K != 0; K++)
@@ -276,4 +295,12 @@ void check_commit(harness *h, const rdi_kernel_entry *const *entries, int count)
                         x.with_a ? x.a + m * x.Kp : ones);
         for (int e = 0; e < count; e++) commit_case(h, entries[e], &x, g);
       }
+}
+
+void check_commit(harness *h, const rdi_kernel_entry *const *entries, int count) {
+  all_commits(h, entries, count, 0);
+}
+
+void check_lanes_commit(harness *h, const rdi_kernel_entry *const *entries, int count) {
+  all_commits(h, entries, count, 1);
 }

@@ -101,6 +101,8 @@ extern const int16_t shape_K[], shape_R[]; /* end with 0 */
 
 void check_rows(harness *h, const rdi_kernel_entry *const *entries, int count);
 void check_commit(harness *h, const rdi_kernel_entry *const *entries, int count);
+void check_lanes(harness *h, const rdi_kernel_entry *const *entries, int count);
+void check_lanes_commit(harness *h, const rdi_kernel_entry *const *entries, int count);
 void check_prep(harness *h, const rdi_kernel_entry *const *entries, int count);
 void check_widen(harness *h, const rdi_kernel_entry *const *entries, int count);
 void check_narrow(harness *h, const rdi_kernel_entry *const *entries, int count);

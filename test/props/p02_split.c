@@ -99,7 +99,7 @@ static void drawn_many(void) { drawn(400, 150); }
 /* Several blocks of tokens: heads and sequences take turns, which nobody may notice. Against the
  * specification, since the states may be of any type and layout. */
 static void turns(void) {
-  for (int i = 0; i < (pt_level == PT_QUICK ? 8 : 60) && !pt_broken(); i++) {
+  for (int i = 0; i < (pt_level == PT_QUICK ? 30 : 120) && !pt_broken(); i++) {
     size_t mark = mem_mark();
     rd_problem p = pb_random();
     if (p.Hv == 1) p.Hv = p.Hk * 3;
