@@ -10,6 +10,8 @@
 
 enum { ID_HELP = 1001, MAX_OPTIONS = 40 };
 
+const char *cli_program = "redelta";
+
 /* The table getopt_long reads; one command line is parsed at a time. */
 static struct option table[MAX_OPTIONS + 3];
 
@@ -30,7 +32,7 @@ static void message(const char *command, const char *kind, const char *format, v
   char text[2048];
   cli_progress_end();
   fflush(stdout);
-  fprintf(stderr, "redelta %s: %s", command, kind);
+  fprintf(stderr, "%s %s: %s", cli_program, command, kind);
   vsnprintf(text, sizeof text, format, list);
   cli_print(stderr, text);
   fputc('\n', stderr);
@@ -119,8 +121,8 @@ static void print_option(const char *name, const char *argument, const char *hel
 }
 
 static void print_help(const cli_command *command) {
-  printf("usage: redelta %s %s%s[options]\n\n%s\n\noptions:\n", command->name, command->operands,
-         command->operands[0] != '\0' ? " " : "", command->summary);
+  printf("usage: %s %s %s%s[options]\n\n%s\n\noptions:\n", cli_program, command->name,
+         command->operands, command->operands[0] != '\0' ? " " : "", command->summary);
   for (const cli_option *o = command->options; o->name != NULL; o++) {
     print_option(o->name, o->argument, o->help);
   }
@@ -130,7 +132,8 @@ static void print_help(const cli_command *command) {
 }
 
 static int usage(cli_args *args, const char *what, const char *text) {
-  cli_fail(args->command->name, 0, "%s%s; see redelta %s --help", what, text, args->command->name);
+  cli_fail(args->command->name, 0, "%s%s; see %s %s --help", what, text, cli_program,
+           args->command->name);
   return CLI_USAGE;
 }
 
@@ -184,8 +187,8 @@ int cli_next(cli_args *args) {
   args->value = optarg;
   args->option = index >= 0 ? table[index].name : "o";
   if (args->value != NULL && args->value[0] == '\0') {
-    cli_fail(args->command->name, 0, "%s%s: its argument is empty; see redelta %s --help",
-             index >= 0 ? "--" : "-", args->option, args->command->name);
+    cli_fail(args->command->name, 0, "%s%s: its argument is empty; see %s %s --help",
+             index >= 0 ? "--" : "-", args->option, cli_program, args->command->name);
     return CLI_USAGE;
   }
   if (id == CLI_ID_JSON) {

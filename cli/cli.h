@@ -72,6 +72,9 @@ int cli_int_list(const cli_args *args, int64_t low, int64_t high, int64_t *out, 
  * name can move the cursor of a terminal or pass for a line of ours. */
 void cli_print(FILE *to, const char *text);
 
+/* The program that messages and usage lines name. */
+extern const char *cli_program;
+
 /* A message to stderr, "redelta run: ..."; returns `status`. Control characters as by cli_print. */
 int cli_fail(const char *command, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

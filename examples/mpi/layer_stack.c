@@ -83,7 +83,7 @@ static float *stack(rd_context *ctx, MPI_Comm comm, int64_t first, int64_t n) {
   p.Hk = Hk, p.Hv = Hv, p.K = K, p.V = V;
   p.max_batch = 1, p.max_tokens = T;
   rd_mpi_plan *plan;
-  status = rd_mpi_plan_create(m, &p, &plan);
+  status = rd_mpi_plan_create(m, &p, LAYERS, &plan);
   if (status != RD_OK) failed("rd_mpi_plan_create", status, rd_mpi_last_error(m));
 
   layer x = make_layer(0, first, n);

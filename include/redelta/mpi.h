@@ -50,12 +50,15 @@ RD_API void rd_mpi_destroy(rd_mpi *m);
  * "rank 3: ". Never NULL; valid until the next call. */
 RD_API const char *rd_mpi_last_error(const rd_mpi *m);
 
-/* Local. max_batch and max_tokens are this rank's own bounds; all else must be the same on all ranks.
+/* Local. max_batch and max_tokens are this rank's own bounds; all else must be the same on all ranks, `layers`
+ * (>= 1) too: of a usual step; it shapes the items and never the bits. RD_E_SHAPE: layers.
  * Errors: those of rd_plan_create; *out is NULL on error. Belongs to `m` and its context. */
-RD_API rd_status rd_mpi_plan_create(rd_mpi *m, const rd_problem *problem, rd_mpi_plan **out);
+RD_API rd_status rd_mpi_plan_create(rd_mpi *m, const rd_problem *problem, int32_t layers,
+                                    rd_mpi_plan **out);
 RD_API void rd_mpi_plan_destroy(rd_mpi_plan *plan); /* NULL is allowed */
 
-/* How a plan cuts: `heads` value heads of one key head and `rows` rows of their states are an item. */
+/* How a plan cuts: `heads` value heads (of one key head, or of several whole ones) and `rows` rows of their
+ * states are an item. */
 typedef struct rd_mpi_cut {
   int64_t heads, rows;
   int64_t items;         /* of one sequence */

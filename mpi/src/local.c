@@ -48,10 +48,11 @@ rd_activations rdm_views(const rdm_layer *x, const rdm_item *it, int64_t b, int6
   const rd_problem *p = &x->plan->problem;
   const rd_activations *a = x->act;
   const int64_t per_channel = p->gate_axis == RD_PER_CHANNEL ? p->K : 0;
+  const int64_t keys = rdm_keys(p, it->heads);
   rd_activations v;
   rd_activations_init(&v);
-  v.q = view(x, &a->q, b, t, n, it->hk, 1, 0, p->K);
-  v.k = view(x, &a->k, b, t, n, it->hk, 1, 0, p->K);
+  v.q = view(x, &a->q, b, t, n, it->hk, keys, 0, p->K);
+  v.k = view(x, &a->k, b, t, n, it->hk, keys, 0, p->K);
   v.v = view(x, &a->v, b, t, n, it->hv, it->heads, it->row, it->rows);
   v.g = view(x, &a->g, b, t, n, it->hv, it->heads, 0, per_channel);
   v.beta = view(x, &a->beta, b, t, n, it->hv, it->heads, 0, 0);

@@ -1,37 +1,54 @@
 /* Plans: how heads are cut into items, and checks that write nothing. */
 #include "mpi/src/plan.h"
 
-#include <stdio.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "redelta/redelta.h"
 
-/* Cutting a key head's items further makes the pipeline fill faster and repeats the work on q, k and
- * gates: this share of a value head's time, as `redelta bench` shows it (71 to 147 of 1300 ns). */
-static const double preparation = 0.08;
+/* Shares of a value head's time. Cutting a key head's items further repeats the work on q, k and gates (71 to
+ * 147 of 1300 ns); one key head alone waits for memory, since its rows lie far apart among the others',
+ * where the kernels let several heads take turns (1880 against 1600 ns). */
+static const double preparation = 0.08, apart = 0.17;
+
+/* Most of an item: 16 states of 128 x 128, so that 32 tokens take less than a millisecond. */
+enum { MOST_FLOATS = 16 * 128 * 128 };
 
 static int64_t items_of(const rd_problem *p, int64_t heads, int64_t rows) {
   return p->Hv / heads * (p->V / rows);
 }
 
-/* Share of the ranks' time that is used: `repeats` preparations where one was enough. */
-static double efficiency(const rd_problem *p, int64_t heads, int64_t rows, int ranks) {
-  const double items = (double)items_of(p, heads, rows);
-  const double whole = (double)rows / (double)p->V;
-  return items / (items + ranks - 1) / (1 - preparation + preparation / whole / (double)heads);
+/* Share of the ranks' time that is used. */
+static double efficiency(const rd_problem *p, int64_t heads, int64_t rows, int ranks,
+                         int32_t layers) {
+  const double items = (double)items_of(p, heads, rows) * layers;
+  const double group = (double)(p->Hv / p->Hk), keys = fmax((double)heads / group, 1);
+  const double repeats = fmax(group / (double)heads, 1) * (double)p->V / (double)rows;
+  const double cost = 1 + preparation / group * (repeats - 1) + apart / keys;
+  return items / (items + ranks - 1) / cost;
 }
 
-static void choose_cut(rd_mpi_plan *plan, int ranks) {
+static void choose_cut(rd_mpi_plan *plan, int ranks, int32_t layers) {
   const rd_problem *p = &plan->problem;
+  const int tiled = p->head_map == RD_HEADS_TILED; /* a key head's value heads lie Hk apart */
   const int64_t group = p->Hv / p->Hk;
-  plan->heads = p->head_map == RD_HEADS_GROUPED ? group : 1; /* tiled heads lie Hk apart */
-  plan->rows = p->V;
-  double best = efficiency(p, plan->heads, plan->rows, ranks);
+  double best = 0;
+  plan->heads = 1, plan->rows = p->V;
+  for (int64_t keys = p->Hk; keys >= 1 && !tiled; keys--) {
+    if (p->Hk % keys || (keys > 1 && keys * group * p->V * p->K > MOST_FLOATS)) continue;
+    const double e = efficiency(p, keys * group, p->V, ranks, layers);
+    if (e > best) best = e, plan->heads = keys * group;
+  }
   for (int64_t parts = 1; p->V % parts == 0 && (parts == 1 || p->V / parts >= 32); parts *= 2) {
-    const double e = efficiency(p, 1, p->V / parts, ranks);
+    const double e = efficiency(p, 1, p->V / parts, ranks, layers);
     if (e > best * 1.01) best = e, plan->heads = 1, plan->rows = p->V / parts;
   }
+}
+
+int64_t rdm_keys(const rd_problem *p, int64_t heads) {
+  const int64_t group = p->Hv / p->Hk;
+  return heads > group ? heads / group : 1;
 }
 
 int64_t rdm_items(const rd_mpi_plan *plan) {
@@ -48,10 +65,11 @@ rdm_item rdm_item_at(const rd_mpi_plan *plan, int64_t i) {
 }
 
 /* FNV-1a over what must be the same on all ranks. rd_problem has no padding. */
-static uint64_t fingerprint_of(const rd_problem *problem) {
-  rd_problem p = *problem;
+static uint64_t fingerprint_of(const rd_mpi_plan *plan) {
+  rd_problem p = plan->problem;
   p.max_batch = p.max_tokens = 0;
   if (!p.has_scale) p.scale = 0;
+  p.reserved[0] = plan->heads, p.reserved[1] = plan->rows; /* the cut is part of it */
   uint64_t h = 0xcbf29ce484222325u;
   const unsigned char *bytes = (const unsigned char *)&p;
   for (size_t i = 0; i < sizeof p; i++) h = (h ^ bytes[i]) * 0x100000001b3u;
@@ -64,7 +82,7 @@ static rd_status inner_plan(rd_mpi *m, const rd_problem *problem, int64_t heads,
   rd_problem p = *problem;
   p.layout = RD_PADDED;
   p.head_map = RD_HEADS_GROUPED;
-  p.Hk = 1, p.Hv = heads, p.V = rows;
+  p.Hk = rdm_keys(problem, heads), p.Hv = heads, p.V = rows;
   p.max_batch = 1;
   p.state_dtype = RD_F32;
   p.state_layout = RD_STATE_VK;
@@ -114,11 +132,13 @@ rd_status rdm_check(rd_mpi *m, const rd_mpi_plan *plan, const rd_sequences *seq,
   return rdm_fail(m, status, "%s", rd_last_error(plan->checker));
 }
 
-rd_status rd_mpi_plan_create(rd_mpi *m, const rd_problem *problem, rd_mpi_plan **out) {
+rd_status rd_mpi_plan_create(rd_mpi *m, const rd_problem *problem, int32_t layers,
+                             rd_mpi_plan **out) {
   if (!out) return RD_E_NULL;
   *out = NULL;
   if (!m) return RD_E_NULL;
   m->message[0] = '\0';
+  if (layers < 1) return rdm_fail(m, RD_E_SHAPE, "layers: expected at least 1, got %d", layers);
   rd_plan *whole = NULL; /* judges the problem, too */
   rd_status status = rd_plan_create(m->ctx, problem, &whole);
   if (status != RD_OK) return rdm_fail(m, status, "%s", rd_last_error(m->ctx));
@@ -133,8 +153,8 @@ rd_status rd_mpi_plan_create(rd_mpi *m, const rd_problem *problem, rd_mpi_plan *
   plan->problem.struct_size = sizeof plan->problem;
   const rd_problem *p = &plan->problem;
   plan->whole = whole;
-  plan->fingerprint = fingerprint_of(p);
-  choose_cut(plan, m->ranks);
+  choose_cut(plan, m->ranks, layers);
+  plan->fingerprint = fingerprint_of(plan);
   status = inner_plan(m, p, plan->heads, plan->rows, &plan->item);
   if (status == RD_OK && p->numerics == RD_FAST) {
     status = inner_plan(m, p, 1, p->V, &plan->segment);

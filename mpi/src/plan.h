@@ -9,7 +9,7 @@ struct rd_mpi_plan {
   uint64_t fingerprint;
   int64_t heads, rows; /* of an item */
   rd_plan *whole;      /* the problem as given, for one rank */
-  rd_plan *item;       /* one key head, `heads` value heads, `rows` rows, f32 states VK */
+  rd_plan *item;       /* `heads` value heads and their key heads, `rows` rows, f32 states VK */
   rd_plan *transition; /* of the scan, RD_FAST only: one value head, V = K */
   rd_plan *segment;    /* of the scan: one value head */
   rd_context *checker; /* checks arguments and can run nothing */
@@ -17,9 +17,10 @@ struct rd_mpi_plan {
   int refuse; /* the checker's allocator */
 };
 
-int64_t rdm_items(const rd_mpi_plan *plan); /* of one sequence */
+int64_t rdm_items(const rd_mpi_plan *plan);           /* of one sequence */
+int64_t rdm_keys(const rd_problem *p, int64_t heads); /* key heads of that many value heads */
 
-/* One sequence's states of an item: heads, first value head, key head and first row. */
+/* One sequence's states of an item: heads, first value head, first key head and first row. */
 typedef struct rdm_item {
   int64_t heads, hv, hk, row, rows;
 } rdm_item;

@@ -50,7 +50,7 @@ static const char *run(const shape *s, const part *whole, int layers) {
   static char text[300];
   rd_mpi_plan *plan;
   part mine[4];
-  rd_status status = rd_mpi_plan_create(m, &s->p, &plan);
+  rd_status status = rd_mpi_plan_create(m, &s->p, layers, &plan);
   if (status != RD_OK) return "no plan";
   const char *bad = NULL;
   for (int l = 0; l < layers; l++) make_part(s, whole, rank, &mine[l]);

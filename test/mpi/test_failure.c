@@ -52,7 +52,8 @@ static void begin(void) {
   draw_from(7);
   make_whole(&s, &whole);
   make_part(&s, &whole, rank, &mine);
-  if (rd_mpi_plan_create(m, &s.p, &plan) != RD_OK) MPI_Abort(MPI_COMM_WORLD, 2);
+  /* Many layers: no head is cut into rows, so every call has slices for the executor. */
+  if (rd_mpi_plan_create(m, &s.p, 100, &plan) != RD_OK) MPI_Abort(MPI_COMM_WORLD, 2);
 }
 static void end(void) {
   rd_mpi_plan_destroy(plan);
@@ -201,7 +202,7 @@ static void plans_that_differ(void) {
   rd_problem other = s.p;
   if (rank == ranks - 1) other.qk_norm = RD_QK_AS_IS;
   rd_mpi_plan *odd;
-  if (rd_mpi_plan_create(m, &other, &odd) != RD_OK) MPI_Abort(MPI_COMM_WORLD, 2);
+  if (rd_mpi_plan_create(m, &other, 100, &odd) != RD_OK) MPI_Abort(MPI_COMM_WORLD, 2);
   rd_mpi_step step = step_of(1);
   rd_status got = rd_mpi_agree(m, odd, &step);
   verdict(MPI_COMM_WORLD, got == RD_E_PLAN, "another problem: %s", rd_status_name(got));
@@ -209,7 +210,7 @@ static void plans_that_differ(void) {
   /* RD_FAST refuses borders within its blocks. */
   other = s.p;
   other.numerics = RD_FAST;
-  if (rd_mpi_plan_create(m, &other, &odd) != RD_OK) MPI_Abort(MPI_COMM_WORLD, 2);
+  if (rd_mpi_plan_create(m, &other, 100, &odd) != RD_OK) MPI_Abort(MPI_COMM_WORLD, 2);
   got = rd_mpi_agree(m, odd, &step);
   verdict(MPI_COMM_WORLD, got == RD_E_LENGTH && strstr(rd_mpi_last_error(m), "token 2") != NULL,
           "a border of FAST: %s", rd_mpi_last_error(m));
@@ -286,6 +287,7 @@ static void ends_early(int culprit, int after) {
 
 static void after_agreement(int early) {
   make_shape(2, 4, 128, 128, 3);
+  s.p.head_map = RD_HEADS_TILED; /* an item per value head */
   make_split();
   begin();
   for (int culprit = 0; culprit < ranks; culprit++) {

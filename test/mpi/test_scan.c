@@ -99,7 +99,7 @@ static double worst_state(const shape *s, const part *mine, const double *want) 
 
 static rd_status run(const shape *s, part *mine, int layers, int culprit, int kind) {
   rd_mpi_plan *plan;
-  rd_status status = rd_mpi_plan_create(m, &s->p, &plan);
+  rd_status status = rd_mpi_plan_create(m, &s->p, layers, &plan);
   if (status != RD_OK) return status;
   rd_mpi_step step;
   rd_mpi_step_init(&step);
