@@ -2,6 +2,7 @@
 # Both install what is missing when run as root on Debian and name it when not.
 # make check: the quick tests, in seconds.   make style: layout, clang-tidy, shellcheck.
 # make test-full: also the long sweeps, every preset, the style and the mutants (make mutants: these alone).
+# make test-newest: redelta.torch, fla and transformers with the newest torch and transformers; no gate.
 BUILD  ?= build
 PYTHON ?= /usr/bin/python3
 JOBS   ?= $(shell nproc)
@@ -12,7 +13,7 @@ CONFIGURE = cmake -S . -B $(BUILD) -G Ninja -DREDELTA_WARNINGS=ON -DPython3_EXEC
 TESTS = -DREDELTA_BUILD_TESTS=ON -DREDELTA_REQUIRE_TESTS=ON -DBUILD_TESTING=ON
 CTEST = cd $(BUILD) && ctest --output-on-failure -j $(JOBS)
 
-.PHONY: run build check test test-full mutants style style-tools test-build bench bench-report clean
+.PHONY: run build check test test-full test-newest mutants style style-tools test-build bench bench-report clean
 
 run: build
 	$(BUILD)/redelta demo
@@ -42,6 +43,12 @@ test-full:
 	$(CONFIGURE) $(TESTS) -DREDELTA_FULL_TESTS=ON >/dev/null
 	cmake --build $(BUILD) -j $(JOBS)
 	$(CTEST)
+
+test-newest: build
+	python/make-environment $(PYTHON) $(BUILD)/venv-newest newest
+	PYTHONPATH=python REDELTA_LIBRARY=$(abspath $(BUILD))/libredelta.so $(BUILD)/venv-newest/bin/python -m pytest \
+	  -q -rs -p no:cacheprovider -c python/tests/pytest.ini $(addprefix python/tests/test_,fla.py torch_verbs.py \
+	  torch_ops.py models.py)
 
 # One line of the source changed at a time: does the test that should notice it?
 mutants: test-build

@@ -7,8 +7,8 @@ The field's named operators on NumPy arrays, PyTorch CPU tensors and anything wi
 
 :mod:`redelta.operators` documents them; :class:`Problem`, :class:`Plan`, :class:`StatePool` and
 :class:`StepLoop` are the verbs beneath (prefill, decode, verify, commit, materialize) with every choice
-stated. :mod:`redelta.fla` has the functions of flash-linear-attention, ``redelta.torch`` the operators for
-``torch.compile`` (torch 2.4 or newer).
+stated. :mod:`redelta.fla` has the functions of flash-linear-attention, ``redelta.transformers`` puts them
+into models, ``redelta.torch`` has the operators for ``torch.compile`` (torch 2.4 or newer).
 
 The package needs its C library: in the wheel, in ``build/`` of the source tree, or where the environment
 variable ``REDELTA_LIBRARY`` points.
