@@ -10,6 +10,7 @@ int main(int argc, char **argv) {
     bench_spec spec;
   } cases[] = {
       {"prefill", {.verb = BENCH_PREFILL, .T = 64, .numerics = RD_EXACT}},
+      {"prefill_heads", {.verb = BENCH_PREFILL, .T = 32, .numerics = RD_EXACT, .level = BENCH_L3}},
       {"prefill_fast", {.verb = BENCH_PREFILL, .T = 64, .numerics = RD_FAST}},
       {"decode", {.verb = BENCH_DECODE, .T = 1, .numerics = RD_EXACT}},
       {"verify", {.verb = BENCH_VERIFY, .T = 8, .numerics = RD_EXACT}},
@@ -33,6 +34,8 @@ int main(int argc, char **argv) {
     bench_world_close(w);
     return 0;
   }
-  fprintf(stderr, "usage: count prefill|prefill_fast|decode|verify|verify_fast|commit KDA|GDN\n");
+  fprintf(
+      stderr,
+      "usage: count prefill|prefill_heads|prefill_fast|decode|verify|verify_fast|commit KDA|GDN\n");
   return 2;
 }
