@@ -5,7 +5,7 @@
  *
  * S issues, so what S had waited for when it issued an instruction reaches that instruction - not
  * what S waited for since, should the instruction have been held.  S's own memory accesses (its
- * entry [S]) travel by S_x events and barrier ALL only.
+ * entry [S]) are part of that once they came back to S: S_x, then x_S, or barrier ALL.
  */
 #include "npu/check/clocks.h"
 
@@ -64,11 +64,7 @@ static void go(void *user, const insn *i, uint32_t position, uint64_t tag) {
   rdn_clocks *c = user;
   unsigned p = i->pipe;
   if (c->failed) return;
-  if (p != RD_NPU_PIPE_S && tag) {
-    uint32_t own = c->vc[p].at[RD_NPU_PIPE_S];
-    join(&c->vc[p], &c->issue[tag - 1]);
-    c->vc[p].at[RD_NPU_PIPE_S] = own;
-  }
+  if (p != RD_NPU_PIPE_S && tag) join(&c->vc[p], &c->issue[tag - 1]);
   c->last[p] = i->index;
   vclock now = c->vc[p];
   c->go(c->user, i, position, &now);

@@ -22,9 +22,9 @@ static uint64_t extend(uint64_t path, unsigned pipe) {
   return shift < 64 ? path | (uint64_t)(pipe + 1) << shift : path;
 }
 
-static void acquire(path_clock *into, const path_clock *from, unsigned pipe, bool issue) {
+static void acquire(path_clock *into, const path_clock *from, unsigned pipe) {
   for (unsigned q = 0; q < PIPES; q++) {
-    if (from->at[q] <= into->at[q] || (issue && q == RD_NPU_PIPE_S)) continue;
+    if (from->at[q] <= into->at[q]) continue;
     into->at[q] = from->at[q];
     into->path[q] = extend(from->path[q], pipe);
   }
@@ -79,7 +79,7 @@ static void barrier(path_clock vc[PIPES], const insn *i) {
     return;
   }
   path_clock all = vc[0];
-  for (unsigned q = 0; q < PIPES; q++) acquire(&all, &vc[q], q, false);
+  for (unsigned q = 0; q < PIPES; q++) acquire(&all, &vc[q], q);
   for (unsigned q = 0; q < PIPES; q++)
     if (i->barrier.ends[q] > all.at[q]) all.at[q] = i->barrier.ends[q], all.path[q] = extend(0, q);
   for (unsigned q = 0; q < PIPES; q++) vc[q] = all;
@@ -93,7 +93,7 @@ static void go(void *user, const insn *issued, uint32_t position, uint64_t tag) 
   path_clock *vc = w->vc;
   unsigned p = i->pipe;
   (void)issued, (void)tag;
-  if (p != RD_NPU_PIPE_S) acquire(&vc[p], &w->issue[position], p, true);
+  if (p != RD_NPU_PIPE_S) acquire(&vc[p], &w->issue[position], p);
   w->at[position] = vc[p];
   if (i->op == OP_pipe_barrier) {
     barrier(vc, i);
@@ -108,7 +108,7 @@ static void go(void *user, const insn *issued, uint32_t position, uint64_t tag) 
     if (!hold(f, &released)) w->failed = true;
     return;
   }
-  acquire(&vc[p], &f->list[f->head], p, false);
+  acquire(&vc[p], &f->list[f->head], p);
   f->head = (f->head + 1) % f->capacity;
   f->count--;
 }

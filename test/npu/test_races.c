@@ -127,12 +127,26 @@ static void scalar_orders(rd_npu_core *c, const void *args) {
   if (!BAD || WHICH != 2) EDGE(V, S, 0);
   store_ub(F32, UB(64), rd_npu_f32(1.0f));
   if (BAD && WHICH == 2) EDGE(V, S, 0);
-  if (!BAD || WHICH != 3) EDGE(S, MTE3, 0);
-  copy_ubuf_to_gm(GM(1), UB(64), 0, 1, 0, 0); /* no-op: repeat 0 touches nothing */
   LOAD(256, 0, 1);
   if (!BAD || WHICH != 3) EDGE(S, MTE2, 0);
   copy_gm_to_ubuf(UB(64), GM(0), 1, 1, 0, 0);
   pipe_barrier(PIPE_ALL);
+}
+/* An access by S that came back to S by way of V is before what S issues then (0: its read, 1: its
+ * store); not before what S issues while it has not waited. */
+static void scalar_round_trip(rd_npu_core *c, const void *args) {
+  LOAD(0, 0, 1);
+  EDGE(MTE2, S, 0);
+  rd_npu_scalar x = load_ub(F32, UB(0));
+  if (WHICH == 1) store_ub(F32, UB(0), rd_npu_f32(1.0f));
+  EDGE(S, V, 0);
+  set_flag(PIPE_V, PIPE_S, 0);
+  if (!BAD) wait_flag(PIPE_V, PIPE_S, 0);
+  if (WHICH == 0) LOAD(0, 256, 1);
+  if (WHICH == 1) STORE(0, 0, 1);
+  if (BAD) wait_flag(PIPE_V, PIPE_S, 0);
+  pipe_barrier(PIPE_ALL);
+  (void)x;
 }
 static void many_records(rd_npu_core *c, const void *args) { /* ten live records in one granule */
   for (uint32_t w = 0; w < 8; w++) store_ub(F32, UB(4 * w), rd_npu_f32((float)w));
@@ -189,6 +203,8 @@ static const planted cases[] = {
     {"S_V", scalar_orders, COUPLED, RD_NPU_RACE_RAW, "S_V", 1},
     {"V_S", scalar_orders, COUPLED, RD_NPU_RACE_WAR, "V_S", 2},
     {"S_MTE2", scalar_orders, COUPLED, RD_NPU_RACE_WAW, "S_MTE2", 3},
+    {"S read, round trip", scalar_round_trip, COUPLED, RD_NPU_RACE_WAR, "S_MTE2", 0},
+    {"S store, round trip", scalar_round_trip, COUPLED, RD_NPU_RACE_RAW, "S_MTE3", 1},
     {"many records, write", many_records, COUPLED, RD_NPU_RACE_RAW, "S_V", 0},
     {"many records, read", many_records, COUPLED, RD_NPU_RACE_WAR, "V_S", 1},
     {"M_FIX 910B", fix_orders, RD_NPU_910B, RD_NPU_CUBE, 1, RD_NPU_RACE_RAW, "M_FIX", NO_M_FIX},

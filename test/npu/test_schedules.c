@@ -284,6 +284,36 @@ static void implied_edges(void **state) {
   rd_npu_report_free(r);
 }
 
+/* S -> MTE2 directly, and by way of V back to S, which then issues the load. */
+static void round_trip(rd_npu_core *c, const void *args) {
+  (void)args;
+  store_ub(F32, UB(0), rd_npu_f32(1.0f));
+  set_flag(PIPE_S, PIPE_MTE2, 0);
+  set_flag(PIPE_S, PIPE_V, 0);
+  wait_flag(PIPE_S, PIPE_V, 0);
+  set_flag(PIPE_V, PIPE_S, 0);
+  wait_flag(PIPE_V, PIPE_S, 0);
+  wait_flag(PIPE_S, PIPE_MTE2, 0);
+  copy_gm_to_ubuf(UB(0), GM(0), 1, 8, 0, 0);
+  pipe_barrier(PIPE_ALL);
+}
+static void implied_by_a_round_trip(void **state) {
+  (void)state;
+  static bench b;
+  prepare(&b, 1, 1, false);
+  b.l.kernel = round_trip;
+  rd_npu_options o = {.size = sizeof o, .without = "S_MTE2"};
+  rd_npu_report *r;
+  assert_int_equal(rd_npu_run(&b.l, &o, &r), RD_NPU_OK);
+  const rd_npu_dropped *d = rd_npu_report_dropped_get(r, 0);
+  assert_true(d->total == 1 && d->implied == 1);
+  assert_string_equal(d->implied_by, "S_V V_S S_MTE2");
+  rd_npu_report_free(r);
+  o.without = "S_MTE2,V_S";
+  assert_int_equal(rd_npu_run(&b.l, &o, &r), RD_NPU_FINDING);
+  rd_npu_report_free(r);
+}
+
 /* A set between two loads fires after the first and holds the second up no more than its absence would. */
 static void set_between(rd_npu_core *c, const void *args) {
   (void)args;
@@ -373,6 +403,7 @@ int main(int argc, char **argv) {
                                      cmocka_unit_test(mutation),
                                      cmocka_unit_test(implied_by_a_barrier),
                                      cmocka_unit_test(implied_edges),
+                                     cmocka_unit_test(implied_by_a_round_trip),
                                      cmocka_unit_test(timeline)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

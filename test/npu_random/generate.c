@@ -170,10 +170,25 @@ static uint32_t uses(const random_kernel *k, uint8_t src, uint8_t dst, uint32_t 
   return n;
 }
 
+/* S waits for its own event to come back from another pipe, before it issues b. */
+static bool order_by_round_trip(random_kernel *k, uint64_t *s, uint32_t a, uint32_t b) {
+  uint8_t via = draw_pipe(k, s);
+  while (via == RD_NPU_PIPE_S) via = draw_pipe(k, s);
+  uint32_t at = a + 1 + below(s, b - a), there = 0, back = 0;
+  while (there < 8 && uses(k, RD_NPU_PIPE_S, via, there)) there++;
+  while (back < 8 && uses(k, via, RD_NPU_PIPE_S, back)) back++;
+  if (there == 8 || back == 8) return false;
+  return insert_step(k, at, flag(k, R_set_flag, RD_NPU_PIPE_S, via, there)) &&
+         insert_step(k, at + 1, flag(k, R_wait_flag, RD_NPU_PIPE_S, via, there)) &&
+         insert_step(k, at + 2, flag(k, R_set_flag, via, RD_NPU_PIPE_S, back)) &&
+         insert_step(k, at + 3, flag(k, R_wait_flag, via, RD_NPU_PIPE_S, back));
+}
+
 /* Orders instruction a before b. */
 static bool order(random_kernel *k, uint64_t *s, uint32_t a, uint32_t b, uint32_t frame) {
   uint8_t p = k->list[a].pipe, q = k->list[b].pipe;
   if (p == q) return insert_step(k, a + 1 + below(s, b - a), barrier(k, p));
+  if (p == RD_NPU_PIPE_S && below(s, 3) == 0) return order_by_round_trip(k, s, a, b);
   uint32_t id = below(s, 8);
   for (uint32_t n = 0; n < 8 && uses(k, p, q, id); n++) id = (id + 1) % 8;
   if (uses(k, p, q, id) || below(s, 12) == 0)
@@ -193,7 +208,7 @@ static void ordered(random_kernel *k, uint64_t *s, uint32_t operations) {
   for (uint32_t n = 0; n < operations; n++) add(k, draw_operation(k, s));
   for (uint32_t tries = 0; tries < 24; tries++) {
     judge(k, NO_DEFECT, &v);
-    if (!v.count || k->count - frame + 2 > MOST_RANDOM || v.deadlock) break;
+    if (!v.count || k->count - frame + 4 > MOST_RANDOM || v.deadlock) break;
     const pair *p = &v.pairs[below(s, v.count)];
     if (!order(k, s, p->first, p->second, frame)) break;
   }

@@ -9,7 +9,7 @@
  *   end of a wait by S, or of pipe_barrier(ALL), -> everything issued later
  *   ends of everything issued earlier -> pipe_barrier(ALL)
  *   S's accesses: in order among themselves, and before the end of what S sets later; not before what
- *   S merely issues later, nor by way of what S has waited for before it issues (SOUNDNESS O6)
+ *   S merely issues later (SOUNDNESS O6)
  */
 #include "second.h"
 
@@ -24,7 +24,6 @@ typedef struct graph {
   const random_kernel *k;
   const touched *t;
   defect planted;
-  bool accesses; /* of S: issue does not carry them, see above */
   bool executed; /* with what holds in every run and is no rule: see by_rule */
 } graph;
 
@@ -77,7 +76,6 @@ static int set_of(const graph *g, unsigned n) {
 static void edges_between(graph *g, unsigned i, unsigned n) {
   const step *a = &g->k->list[i], *b = &g->k->list[n];
   bool s_waited = a->pipe == RD_NPU_PIPE_S && (is(a, R_wait_flag) || joins_all(a));
-  if (g->accesses && b->pipe != RD_NPU_PIPE_S && !joins_all(a)) s_waited = false;
   if (s_waited || ((g->planted == ISSUE_ORDERS || g->executed) && a->pipe == RD_NPU_PIPE_S))
     edge(g, end(i), start(n));
   if (joins_all(b)) edge(g, end(i), end(n));
@@ -157,18 +155,12 @@ static bool ordered_by_itself(const graph *g, const step *a, const step *b) {
          (q == RD_NPU_PIPE_V || q == RD_NPU_PIPE_MTE2 || q == RD_NPU_PIPE_MTE3);
 }
 
-static bool ordered(const graph *g, const graph *s, unsigned a, unsigned b) {
-  bool access = g->k->list[a].pipe == RD_NPU_PIPE_S && random_ops[g->k->list[a].op].form >= S_LOAD;
-  return path(access ? s : g, end(a), start(b));
-}
-
-static void compare(const graph *g, const graph *s, unsigned i, unsigned n, const touched *t,
-                    verdict *v) {
+static void compare(const graph *g, unsigned i, unsigned n, const touched *t, verdict *v) {
   const step *a = &g->k->list[i], *b = &g->k->list[n];
   bool raw = meet(&t[i].write, &t[n].read), war = meet(&t[i].read, &t[n].write);
   bool waw = meet(&t[i].write, &t[n].write);
   if (!raw && !war && !waw) return;
-  if (ordered(g, s, i, n) || ordered(g, s, n, i)) return;
+  if (path(g, end(i), start(n)) || path(g, end(n), start(i))) return;
   if (ordered_by_itself(g, a, b)) return;
   if (is(a, R_mad) && is(b, R_mad)) {
     uint32_t least = results(a) < results(b) ? results(a) : results(b);
@@ -290,7 +282,7 @@ static void mark_by_rule(const random_kernel *k, const touched *t, verdict *v) {
 
 void judge(const random_kernel *k, defect planted, verdict *v) {
   static touched t[MOST_STEPS];
-  static graph g, accesses;
+  static graph g;
   memset(v, 0, sizeof *v);
   for (unsigned n = 0; n < k->count; n++) {
     step s = k->list[n];
@@ -301,11 +293,9 @@ void judge(const random_kernel *k, defect planted, verdict *v) {
   }
   g = (graph){.k = k, .t = t, .planted = planted};
   build(&g, v);
-  accesses = (graph){.k = k, .t = t, .planted = planted, .accesses = true};
-  build(&accesses, v);
   for (unsigned n = 0; n < k->count; n++)
     for (unsigned i = 0; i < n; i++)
-      if (planted != OWN_READ_COVERS || !covered(k, t, i, n)) compare(&g, &accesses, i, n, t, v);
+      if (planted != OWN_READ_COVERS || !covered(k, t, i, n)) compare(&g, i, n, t, v);
   flags(k, &g, v);
   if (v->count || k->auto_sync) mark_by_rule(k, t, v);
   /* The two orders in which a checker may come across the accesses; either excuses it. */
