@@ -142,6 +142,7 @@ static const struct core_kind {
     {"950 vector", RD_NPU_950, RD_NPU_VECTOR, BOTH | BIT(V), true, false},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
+static bool judged_pipes[KINDS][RD_NPU_PIPES][RD_NPU_PIPES];
 
 static bool has(const struct core_kind *k, const sample *s) {
   bool buffer = s->buffer == RD_NPU_GM || (s->buffer == RD_NPU_UB ? k->ub : k->cube);
@@ -246,6 +247,7 @@ static void every_pair(void **state) {
           continue;
         judge_pair();
         judged++, least[k]++;
+        judged_pipes[k][first_now->pipe][second_now->pipe] = true;
       }
   print_message("%u pairs of instructions: 310P %u, 910B %u and %u, 950 %u and %u\n", judged,
                 least[0], least[1], least[2], least[3], least[4]);
@@ -299,8 +301,51 @@ static void samples_cover_the_table(void **state) {
   assert_int_equal(missing, 0);
 }
 
+/* ------------------------------------------------------------------ the other pairs of pipes */
+
+typedef struct reach { /* buffers, as bit sets */
+  unsigned reads, writes;
+} reach;
+
+static void reach_of(const struct core_kind *k, reach r[RD_NPU_PIPES]) {
+  for (unsigned n = 0; n < OP_COUNT; n++) {
+    const op_info *o = &rdn_ops[n];
+    bool fix = o->traits & ON_FIX_IF_SPLIT && k->arch != RD_NPU_310P;
+    unsigned pipe = fix ? RD_NPU_PIPE_FIX : o->pipe;
+    bool there = k->ub || (o->from != RD_NPU_UB && o->to != RD_NPU_UB);
+    there &= k->cube || (o->to != RD_NPU_L1 && o->from != RD_NPU_L1);
+    if (touches_nothing(o) || !there || !(o->archs >> k->arch & 1) || !(k->pipes >> pipe & 1))
+      continue;
+    r[pipe].reads |= 1u << o->from, r[pipe].writes |= 1u << o->to;
+    if (n == OP_mad) r[pipe].reads |= 1u << RD_NPU_L0B | 1u << RD_NPU_L0C;
+  }
+}
+
+/* A pair of pipes is judged, or has a reason why the two can never conflict: nothing in common, or what
+ * they have in common neither writes. */
+static void others_cannot_meet(void **state) {
+  (void)state;
+  for (unsigned k = 0; k < KINDS; k++) {
+    reach r[RD_NPU_PIPES] = {{0, 0}};
+    reach_of(&kinds[k], r);
+    for (unsigned p = 0; p < RD_NPU_PIPES; p++)
+      for (unsigned q = 0; q < RD_NPU_PIPES; q++) {
+        bool there = kinds[k].pipes >> p & kinds[k].pipes >> q & 1;
+        unsigned conflict = (r[p].writes & (r[q].reads | r[q].writes)) | (r[p].reads & r[q].writes);
+        if (!there || judged_pipes[k][p][q]) continue;
+        print_message("%s: %s and %s cannot conflict: %s\n", kinds[k].name,
+                      rd_npu_pipe_name((rd_npu_pipe)p), rd_npu_pipe_name((rd_npu_pipe)q),
+                      conflict                  ? "wrong, they can"
+                      : r[p].reads & r[q].reads ? "what both touch neither writes"
+                                                : "no buffer in common");
+        assert_int_equal(conflict, 0);
+      }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(samples_cover_the_table),
-                                     cmocka_unit_test(every_pair)};
+                                     cmocka_unit_test(every_pair),
+                                     cmocka_unit_test(others_cannot_meet)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
