@@ -12,20 +12,30 @@ import argparse
 import math
 
 TOKENS, HEADS, LAYERS, K, V = 1_000_000, 32, 48, 128, 128
-ITEMS = 16  # one key head's two value heads
+# How a plan may cut one layer of 16 key heads with two value heads each, and the time of a token by it: items of
+# several key heads, of one, of one value head, of a part of its rows (choose_cut in mpi/src/plan.c).
+CUTS = [(2, 1 + 0.17 / 8), (4, 1 + 0.17 / 4), (8, 1 + 0.17 / 2), (16, 1 + 0.17), (32, 1.17 + 0.04),
+        (64, 1.17 + 0.04 * 3), (128, 1.17 + 0.04 * 7)]
 LINKS = {"10 Gbit/s, 20 us": (10e9 / 8, 20e-6), "100 Gbit/s, 3 us": (100e9 / 8, 3e-6)}
 PRODUCTS = 10e9  # multiply-adds per second of the scan's products
 ON_THEIR_WAY = 4
 RANKS = [1, 2, 4, 8, 16, 32, 64, 128, 256]
 
 
-def pipeline(ranks, token, bandwidth, latency, items=ITEMS, layers=LAYERS):
+def cut(ranks, layers):
+    return max(CUTS, key=lambda c: c[0] * layers / (c[0] * layers + ranks - 1) / c[1])
+
+
+def pipeline(ranks, token, bandwidth, latency, layers=LAYERS):
     """Seconds, by simulation."""
-    work = TOKENS * HEADS * token / ranks / items
+    if ranks == 1:
+        return TOKENS * HEADS * layers * token
+    items, cost = cut(ranks, layers)
+    work = TOKENS * HEADS * token * cost / ranks / items
     send = 4 * V * K * HEADS / items / bandwidth
     n = items * layers
     delivered = [0.0] * n  # when each state is at the rank
-    for rank in range(ranks):
+    for _ in range(ranks):
         free, link, gone = 0.0, 0.0, [0.0] * n
         for i in range(n):
             start = max(free, delivered[i], gone[i - ON_THEIR_WAY] if i >= ON_THEIR_WAY else 0.0)
@@ -33,14 +43,17 @@ def pipeline(ranks, token, bandwidth, latency, items=ITEMS, layers=LAYERS):
             link = max(link, free) + send
             gone[i] = link + latency
         delivered = gone
-        last = free
-    return last
+    return free
 
 
 def pipeline_formula(ranks, token, bandwidth, latency):
-    n, total = ITEMS * LAYERS, TOKENS * HEADS * LAYERS * token
-    item, wire = total / ranks / n, latency + 4 * V * K * HEADS / ITEMS / bandwidth
-    return n * max(item, wire) + (ranks - 1) * (item + wire) if ranks > 1 else total
+    total = TOKENS * HEADS * LAYERS * token
+    if ranks == 1:
+        return total
+    items, cost = cut(ranks, LAYERS)
+    n = items * LAYERS
+    item, wire = total * cost / ranks / n, latency + 4 * V * K * HEADS / items / bandwidth
+    return n * max(item, wire) + (ranks - 1) * (item + wire)
 
 
 def scan(ranks, token, bandwidth, latency):

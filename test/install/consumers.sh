@@ -50,6 +50,17 @@ for kind in npu npu_static; do
   npu "find_package, $kind" "$scratch/consumer/use_$kind"
 done
 
+mpi_library=$(find "$scratch/usr" -name libredelta-mpi.so)
+if [ -n "$mpi_library" ]; then # the component finds MPI by itself
+  log mpi.log cmake -S "$src/test/install/consumer_mpi" -B "$scratch/consumer_mpi" -DCMAKE_PREFIX_PATH="$scratch/usr" \
+    -DPROGRAM="$src/examples/mpi/layer_stack.c"
+  log mpi.log cmake --build "$scratch/consumer_mpi"
+  for kind in mpi mpi_static; do
+    [ -x "$scratch/consumer_mpi/use_$kind" ] || fail "find_package, $kind"
+    echo "find_package, $kind: built"
+  done
+fi
+
 pc=$(find "$scratch/usr" -name redelta.pc)
 libdir=$(dirname "$(dirname "$pc")")
 PKG_CONFIG_PATH=$(dirname "$pc")
@@ -65,6 +76,12 @@ compile pc_npu redelta-npu "$npu_program"
 compile pc_check redelta "$src/test/install/program.c"
 compile pc_static redelta "$program" static
 compile pc_npu_static redelta-npu "$npu_program" static
+if [ -n "$mpi_library" ]; then
+  # shellcheck disable=SC2046 # words are meant
+  log pc.log mpicc -std=c11 -Wall -Wextra -Werror "$src/examples/mpi/layer_stack.c" \
+    $(pkg-config --cflags --libs redelta-mpi) -o "$scratch/pc_mpi"
+  echo "pkg-config, mpi: built"
+fi
 same "pkg-config, static" "$scratch/pc_static"
 npu "pkg-config, npu static" "$scratch/pc_npu_static"
 LD_LIBRARY_PATH=$libdir
