@@ -114,8 +114,8 @@ RD_API const char *rd_isa_name(rd_isa isa);
 /* Kernel slots, for reports: slot i of [0, rd_kernel_slots()) is called rd_kernel_slot_name(i) and
  * is served in this context by the kernel rd_kernel_chosen(ctx, i) of instruction set
  * rd_kernel_isa(ctx, i); NULL / 0 out of range. "rows", "commit", "prep", "widen" and "narrow" always
- * have a kernel. "fold", "pairs" and "spread" serve RD_FAST only; where no allowed instruction set has
- * one, the kernel is called "exact" and its instruction set is 0: RD_FAST runs as RD_EXACT there. */
+ * have a kernel. "fold", "pairs", "spread" and "chunk" serve RD_FAST only; where no allowed instruction set has
+ * one, the kernel is called "exact" and its instruction set is 0: RD_FAST runs as RD_EXACT there (without "chunk": all of it with the others). */
 RD_API int32_t rd_kernel_slots(void);
 RD_API const char *rd_kernel_slot_name(int32_t slot);
 RD_API const char *rd_kernel_chosen(const rd_context *ctx, int32_t slot);

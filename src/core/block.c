@@ -51,18 +51,21 @@ static rows rows_of(const rdi_item *it, const rdi_view *v, int64_t t, int64_t n,
 
 /* ---------------------------------------------------------------- operands -------------------- */
 
-void rdi_prepare(const rdi_item *it, int64_t t, int64_t n, const rdi_operands *to) {
+rdi_prep_args rdi_prep_from(const rdi_item *it, int64_t t, int64_t n) {
   const rdi_job *job = it->job;
   const rdi_math *m = &job->m;
   const int64_t hk = rdi_key_head(m, it->h);
   const int raw = m->gate == RD_GATE_LOWER_BOUND || m->gate == RD_GATE_SOFTPLUS;
   const float A_log = raw ? job->A_log[it->h * job->A_log_stride] : 0.0f;
   rdi_lane *lane = it->lane;
-  const int64_t channels = m->axis == RD_PER_CHANNEL ? m->K : 1;
   const rows q = rows_of(it, &job->q, t, n, hk, 0, m->K, lane->gq, m->Kp);
   const rows k = rows_of(it, &job->k, t, n, hk, 0, m->K, lane->gk, m->Kp);
-  const rows g = rows_of(it, &job->g, t, n, it->h, 0, channels, lane->gg, m->Kp);
-  it->k->prep(&(rdi_prep_args){
+  rows g = {0};
+  if (m->axis == RD_PER_CHANNEL)
+    g = rows_of(it, &job->g, t, n, it->h, 0, m->K, lane->gg, m->Kp);
+  else if (job->g.base)
+    g = (rows){rdi_view_at(it, &job->g, t, it->h), job->g.st};
+  return (rdi_prep_args){
       .n = n,
       .K = m->K,
       .Kp = m->Kp,
@@ -88,13 +91,21 @@ void rdi_prepare(const rdi_item *it, int64_t t, int64_t n, const rdi_operands *t
       .beta_dtype = job->beta.dtype,
       .beta_kind = m->beta_kind,
       .beta_times = m->beta_times,
-      .k_out = to->k,
-      .a_out = to->a,
-      .kt_out = to->kt,
-      .qt_out = to->qt,
-      .kq_out = to->kq,
-      .beta_out = to->beta,
-  });
+  };
+}
+
+void rdi_prepare(const rdi_item *it, int64_t t, int64_t n, const rdi_operands *to) {
+  rdi_prep_args args = rdi_prep_from(it, t, n);
+  args.k_out = to->k, args.a_out = to->a;
+  args.kt_out = to->kt, args.qt_out = to->qt;
+  args.kq_out = to->kq, args.beta_out = to->beta;
+  it->k->prep(&args);
+}
+
+const void *rdi_value_rows(const rdi_item *it, int64_t t, int64_t n, int64_t *stride) {
+  const rows at = rows_of(it, &it->job->v, t, n, it->h, it->r, it->R, it->lane->gv, it->lane->Rp);
+  *stride = at.stride;
+  return at.p;
 }
 
 void rdi_open_values(const rdi_item *it, int64_t t, int64_t n, float *to, int64_t ld) {

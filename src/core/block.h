@@ -12,6 +12,11 @@ typedef struct rdi_block {
   int64_t v_stride, u_stride, o_stride;
 } rdi_block;
 
+/* Where the inputs of tokens [t, t+n) lie, for `prep` and `chunk`; n <= RDI_TOKENS, twice that with 16-bit
+ * q and k and one gate per head. */
+rdi_prep_args rdi_prep_from(const rdi_item *it, int64_t t, int64_t n);
+/* v of the same tokens, rows of R elements of its type. */
+const void *rdi_value_rows(const rdi_item *it, int64_t t, int64_t n, int64_t *stride);
 /* Operands of tokens [t, t+n), n <= RDI_TOKENS. */
 void rdi_prepare(const rdi_item *it, int64_t t, int64_t n, const rdi_operands *to);
 /* k and decay of tokens [t, t+n) into the records, once per head: only the item with its first rows

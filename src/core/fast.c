@@ -119,6 +119,24 @@ static void exact_block(const rdi_item *it, const rdi_block *blk, int64_t s, flo
   it->k->rows(&args);
 }
 
+/* At most RDI_FAST_BLOCK tokens. 0: the kernel has declined, a decay is none. */
+static int chunk_block(const rdi_item *it, int64_t t, form *now) {
+  const rdi_view *out = &it->job->out;
+  const int64_t n = rdi_min64(RDI_FAST_BLOCK, it->length - t);
+  rdi_chunk_args args = {.from = rdi_prep_from(it, t, n),
+                         .n = n,
+                         .R = it->R,
+                         .panel = it->tile,
+                         .v_dtype = it->job->v.dtype,
+                         .o = rdi_at(rdi_view_at(it, out, t, it->h), it->r, out->dtype),
+                         .o_stride = out->st,
+                         .o_dtype = out->dtype,
+                         .scratch = it->lane->chunk};
+  args.v = rdi_value_rows(it, t, n, &args.v_stride);
+  move_to(it, now, PANELS);
+  return it->k->fast.chunk(&args);
+}
+
 static void prefill_block(const rdi_item *it, int64_t t, form *now) {
   const rdi_block blk = rdi_open_block(it, t, rdi_min64(RDI_TOKENS, it->length - t));
   ones(it);
@@ -143,8 +161,33 @@ static void prefill_end(const rdi_item *it, form now) {
   rdi_store_native(it->k, dst, now == PANELS ? it->lane->flat : it->tile, m->Kp, it->R, m->K);
 }
 
+static void prefetch_chunk(const rdi_item *items, int64_t count, int64_t t, int64_t i) {
+  if (count == 1) return; /* its rows follow each other */
+  const int last = i + 1 == count;
+  for (int64_t s = 0; s < RDI_FAST_BLOCK; s += RDI_TOKENS)
+    rdi_block_prefetch(last ? items : &items[i + 1], t + s + (last ? RDI_FAST_BLOCK : 0));
+}
+
+/* Turns of RDI_FAST_BLOCK tokens on the matrix unit. What it declines goes the way of all others. */
+static void prefill_chunks(const rdi_item *items, int64_t count, form *now) {
+  const int64_t length = items->length;
+  for (int64_t t = 0; t < length; t += RDI_FAST_BLOCK)
+    for (int64_t i = 0; i < count; i++) {
+      const int64_t end = rdi_min64(t + RDI_FAST_BLOCK, length);
+      prefetch_chunk(items, count, t, i);
+      if (chunk_block(&items[i], t, &now[i])) continue;
+      for (int64_t s = t; s < end; s += RDI_TOKENS) prefill_block(&items[i], s, &now[i]);
+    }
+}
+
 static void prefill(const rdi_item *items, int64_t count) {
   form now[RDI_GROUP] = {NOWHERE};
+  const rdi_math *m = &items->job->m;
+  if (rdi_has_chunks(&items->k->fast, m->gate, m->axis, items->job->q.dtype, m->K)) {
+    prefill_chunks(items, count, now);
+    for (int64_t i = 0; i < count; i++) prefill_end(&items[i], now[i]);
+    return;
+  }
   for (int64_t t = 0; t < items->length; t += RDI_TOKENS)
     for (int64_t i = 0; i < count; i++) {
       rdi_prefetch_turn(items, count, t, i);

@@ -87,6 +87,7 @@ size_t rdi_lane_layout(rdi_lane *lane, char *memory, const rdi_kernels *k,
     lane->past_u = carve(memory, &at, RDI_FAST_TOKENS * Rp);
     lane->flat = carve(memory, &at, rows * Kp);
     lane->spread = carve(memory, &at, k->fast.spread ? k->fast.spread_scratch(K) : 0);
+    lane->chunk = carve(memory, &at, k->fast.chunk ? k->fast.chunk_scratch(K) : 0);
   }
   if (size->nodes) carve_tree(lane, memory, &at, size, rows, Kp);
   if (size->path) lane->tree.path = (int32_t *)(void *)carve(memory, &at, size->path);

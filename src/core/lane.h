@@ -30,8 +30,8 @@ typedef struct rdi_lane {
   float *stage; /* [SUB_ROWS][Kp] */
   float *rows;  /* what rows_scratch asked for */
   /* FAST only, else NULL: operands of kernels/fast.h (kh of a whole verify), u of its tokens, the
-   * state in native rows, what spread_scratch asked for */
-  float *kh, *kf, *qf, *P, *ck, *cq, *past_u, *flat, *spread;
+   * state in native rows, what spread_scratch and chunk_scratch asked for */
+  float *kh, *kf, *qf, *P, *ck, *cq, *past_u, *flat, *spread, *chunk;
   int64_t Rp;
   int64_t held_b, held_h, held_i; /* record operands in pk and pa: whose, from which record of the
                                      path on */

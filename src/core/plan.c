@@ -54,7 +54,8 @@ static rd_status make_info(rd_context *ctx, rd_plan *plan) {
   info->rows_kernel = k->serving[RDI_SLOT_rows].name;
   info->commit_kernel = k->serving[RDI_SLOT_commit].name;
   info->prep_kernel = k->serving[RDI_SLOT_prep].name;
-  info->fast_prefill_kernel = k->serving[RDI_SLOT_pairs].name;
+  const int chunks = rdi_has_chunks(&k->fast, p->gate, p->gate_axis, p->qkv_dtype, p->K);
+  info->fast_prefill_kernel = k->serving[chunks ? RDI_SLOT_chunk : RDI_SLOT_pairs].name;
   info->fast_verify_kernel = k->serving[RDI_SLOT_spread].name;
   const int64_t decay = p->gate == RD_GATE_NONE ? 0 : p->gate_axis == RD_PER_CHANNEL ? p->K : 1;
   int64_t key, value, decays;

@@ -7,7 +7,8 @@
  *
  * All factors stay within e^40 as long as P stays in [e^-40, 1]; the core runs EXACT where it leaves.
  * Unlike the other kernels these promise no common bits across instruction sets, only the accuracy
- * and the invariances of docs/NUMERICS.md. There is no scalar form: without them FAST runs EXACT. */
+ * and the invariances of docs/NUMERICS.md, whose block of 32 tokens is one chunk here or two such blocks.
+ * There is no scalar form: without them FAST runs EXACT. */
 #ifndef RDI_KERNELS_FAST_H
 #define RDI_KERNELS_FAST_H
 
@@ -15,7 +16,10 @@
 
 #define RDI_FAST_LOW 0x1.397924p-58f /* e^-40 */
 
-enum { RDI_FAST_TOKENS = 64 }; /* longest FAST verify */
+enum {
+  RDI_FAST_TOKENS = 64, /* longest FAST verify */
+  RDI_FAST_BLOCK = 32   /* prefill may be split at multiples of it, with the same bits */
+};
 
 /* ---- fold: the operands of n <= 16 tokens, from those of EXACT ------------------------------------
  * Returns how many leading tokens keep P inside [RDI_FAST_LOW, 1] for every key; the rows of those are
@@ -60,12 +64,17 @@ typedef struct rdi_spread_args {
   const float *next;
 } rdi_spread_args;
 
+typedef struct rdi_chunk_args rdi_chunk_args; /* chunk: kernel.h */
+
 typedef int64_t (*rdi_fold_fn)(const rdi_fold_args *);
 typedef void (*rdi_pairs_fn)(const rdi_pairs_args *);
 typedef void (*rdi_panel_fn)(float *panel, const float *s, int64_t stride, int64_t R, int64_t K);
 typedef void (*rdi_unpanel_fn)(float *s, int64_t stride, const float *panel, int64_t R, int64_t K);
 typedef void (*rdi_spread_fn)(const rdi_spread_args *);
 typedef int64_t (*rdi_spread_scratch_fn)(int64_t K); /* floats */
+
+typedef int (*rdi_chunk_fn)(const rdi_chunk_args *);
+typedef int64_t (*rdi_chunk_scratch_fn)(int64_t K); /* floats */
 
 typedef struct rdi_fast_kernels { /* pairs NULL: FAST runs EXACT */
   rdi_fold_fn fold;
@@ -75,6 +84,15 @@ typedef struct rdi_fast_kernels { /* pairs NULL: FAST runs EXACT */
   rdi_unpanel_fn from_panel;
   rdi_spread_fn spread;
   rdi_spread_scratch_fn spread_scratch;
+  rdi_chunk_fn chunk; /* NULL: `pairs` does it all */
+  rdi_chunk_scratch_fn chunk_scratch;
 } rdi_fast_kernels;
+
+/* Whether prefill goes to `chunk`: the problem says so, never its data. q, k and v have one type. */
+static inline int rdi_has_chunks(const rdi_fast_kernels *f, int32_t gate, int32_t axis,
+                                 int32_t dtype, int64_t K) {
+  return f->chunk && (axis == RD_PER_HEAD || gate == RD_GATE_NONE) && gate != RD_GATE_DECAY &&
+         dtype == RD_BF16 && K % 32 == 0;
+}
 
 #endif

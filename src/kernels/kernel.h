@@ -86,6 +86,29 @@ typedef struct rdi_prep_args {
   float *kq_out, *beta_out;               /* [n] */
 } rdi_prep_args;
 
+/* ---- chunk: prefill of n <= 32 tokens of one head on AMX, with one gate per head and bf16 q and k --------
+ * In raw form the norms, scale and decays are factors of rows, q and k exact operands of matrix products:
+ *
+ *   Y = K S, W = Q S           u[t] = beta (v - nk[t] d(0..t) Y[t] - sum_{s<t} nk[t] nk[s] d(s+1..t) k[t].k[s] u[s])
+ *   o[t] = nq[t] (d(0..t) W[t] + sum_{s<=t} nk[s] d(s+1..t) q[t].k[s] u[s])       d(i..j) = a[i] .. a[j]
+ *   S <- d(0..n-1) S + sum_s k[s]' nk[s] d(s+1..n-1) u[s]
+ *
+ * S and nk d u enter as sums of three truncated bf16 terms, so every product is exact. The state lies in
+ * panels of 32 values as for `pairs`. Of `from`, what describes q, k, gate and beta is read, n <= 32.
+ * Returns 0, with nothing written, when a decay is not in [0, 1]. */
+struct rdi_chunk_args {
+  rdi_prep_args from; /* K a multiple of 32 */
+  int64_t n, R;
+  float *panel;  /* [R / 32 rounded up][K][32] */
+  const void *v; /* [n] rows of R elements */
+  int64_t v_stride;
+  rd_dtype v_dtype;
+  void *o; /* the same */
+  int64_t o_stride;
+  rd_dtype o_dtype;
+  float *scratch; /* chunk_scratch(K) floats, 64-byte aligned */
+};
+
 /* ---- widen/narrow: n contiguous elements between a 16-bit (or f32) type and f32; narrow rounds to
  * nearest even with subnormals, overflow to infinity; a NaN stays a (quiet) NaN. src, dst disjoint,
  * any alignment of the element. */
@@ -101,7 +124,9 @@ typedef int64_t (*rdi_scratch_fn)(int64_t R, int64_t K); /* floats */
 
 /* What there are kernels for. Those from fold on serve FAST only, and need not have one. */
 #define RDI_SLOT_LIST(X)                                                                           \
-  X(rows) X(commit) X(prep) X(widen) X(narrow) X(lanes) X(lanes_commit) X(fold) X(pairs) X(spread)
+  X(rows)                                                                                          \
+  X(commit) X(prep) X(widen) X(narrow) X(lanes) X(lanes_commit) X(fold) X(pairs) X(spread)         \
+      X(chunk)
 typedef enum rdi_slot {
 #define RDI_SLOT_ID(name) RDI_SLOT_##name,
   RDI_SLOT_LIST(RDI_SLOT_ID)

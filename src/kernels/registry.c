@@ -39,6 +39,7 @@ typedef struct fast_entry {
 #define INIT_fold(suffix) .fold = rdi_fold_##suffix
 #define INIT_spread(suffix)                                                                        \
   .spread = rdi_spread_##suffix, .spread_scratch = rdi_spread_scratch_##suffix
+#define INIT_chunk(suffix) .chunk = rdi_chunk_##suffix, .chunk_scratch = rdi_chunk_scratch_##suffix
 
 static const fast_entry fast_entries[] = {
     {RDI_ALL_SLOTS, 0, NULL, {0}}, /* never empty */
@@ -69,6 +70,8 @@ const rdi_kernel_entry *rdi_registry_entry(int32_t i) {
 uint32_t rdi_registry_isas(void) {
   uint32_t set = 0;
   for (int32_t i = 0; i < COUNT; i++) set |= entries[i].isa;
+  for (size_t i = 0; i < sizeof fast_entries / sizeof fast_entries[0]; i++)
+    set |= fast_entries[i].isa;
   return set & ~RD_ISA_SOFT;
 }
 
@@ -99,6 +102,7 @@ static void take_fast(rdi_kernels *out, const fast_entry *e) {
   out->serving[e->slot] = (rdi_serving){e->name, e->isa};
   if (e->k.fold) f->fold = e->k.fold;
   if (e->k.spread) f->spread = e->k.spread, f->spread_scratch = e->k.spread_scratch;
+  if (e->k.chunk) f->chunk = e->k.chunk, f->chunk_scratch = e->k.chunk_scratch;
   if (e->k.pairs) {
     f->pairs = e->k.pairs, f->panel = e->k.panel;
     f->to_panel = e->k.to_panel, f->from_panel = e->k.from_panel;

@@ -54,6 +54,9 @@ const char *rdi_slot_name(rdi_slot slot); /* "rows", ...; NULL out of range */
 #define RDI_TYPE_spread(suffix)                                                                    \
   void rdi_spread_##suffix(const rdi_spread_args *args);                                           \
   int64_t rdi_spread_scratch_##suffix(int64_t K)
+#define RDI_TYPE_chunk(suffix)                                                                     \
+  int rdi_chunk_##suffix(const rdi_chunk_args *args);                                              \
+  int64_t rdi_chunk_scratch_##suffix(int64_t K)
 #define RDI_FAST(slot, suffix, isa, file) RDI_TYPE_##slot(suffix);
 #define RDI_FAST_PAIRS(suffix, isa, file, panel)                                                   \
   void rdi_pairs_##suffix(const rdi_pairs_args *args);                                             \

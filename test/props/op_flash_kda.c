@@ -201,7 +201,7 @@ static void every_isa_and_thread_count(void) {
   for (int i = 0; i < n; i++)
     for (int t = 1; t <= 7; t += 3)
       for (int kind = EX_POOL; kind <= EX_HOSTILE; kind++) {
-        pt_note("%s, %d threads, executor %d", rd_isa_name((rd_isa)isa[i]), t, kind);
+        pt_note("%s, %d threads, executor %d", cx_isa_name(isa[i]), t, kind);
         rd_context *cx = cx_get(isa[i], t, (ex_kind)kind);
         flash f = make(d, RD_BSND, 0);
         schedule(&f, cx, RD_I32);

@@ -24,8 +24,7 @@ static void everywhere(const data *d) {
         /* every instruction set with every executor; every thread count with the best */
         if (i < n - 1 && t != 2) continue;
         size_t mark = mem_mark();
-        pt_note("%s | %s, %d threads, executor %d", s, rd_isa_name((rd_isa)isa[i]), threads[t],
-                kind);
+        pt_note("%s | %s, %d threads, executor %d", s, cx_isa_name(isa[i]), threads[t], kind);
         rd_context *cx = cx_get(isa[i], threads[t], (ex_kind)kind);
         world_prefill(w, cx, NULL);
         world_decode(w, cx, NULL);
@@ -94,7 +93,7 @@ static void vanishing(int64_t worlds) {
     char s[320];
     pb_describe(&p, s, sizeof s);
     for (int x = 0; x < n; x++) {
-      pt_note("%s | %s", s, rd_isa_name((rd_isa)isa[x]));
+      pt_note("%s | %s", s, cx_isa_name(isa[x]));
       rd_context *cx = cx_get(isa[x], 1 + (int)(i % 3), x & 1 ? EX_HOSTILE : EX_POOL);
       world_prefill(w, cx, NULL);
       world_decode(w, cx, NULL);

@@ -162,8 +162,10 @@ typedef enum ex_kind { EX_POOL, EX_REVERSED, EX_HOSTILE } ex_kind;
 /* Cached. isa: one rd_isa bit (the scalar kernels are always allowed beside it) or 0 for all. */
 rd_context *cx_get(uint32_t isa, int threads, ex_kind kind);
 rd_context *cx_fresh(uint32_t isa, int threads, ex_kind kind); /* caller destroys */
-int cx_isas(uint32_t list[8]); /* every usable and built instruction set */
-extern int64_t cx_allocations; /* by the contexts of the tests, since the start */
+int cx_isas(
+    uint32_t list[8]); /* every usable and built instruction set, with what it needs beside */
+const char *cx_isa_name(uint32_t mask); /* of one of those */
+extern int64_t cx_allocations;          /* by the contexts of the tests, since the start */
 void cx_drop_cache(void);
 
 /* ------------------------------------------------------------------ calls -------------------- */

@@ -136,6 +136,10 @@ void cx_drop_cache(void) {
   while (cached_n) rd_context_destroy(cache[--cached_n].cx);
 }
 
+const char *cx_isa_name(uint32_t mask) {
+  return rd_isa_name(mask & RD_ISA_AMX ? RD_ISA_AMX : (rd_isa)mask);
+}
+
 int cx_isas(uint32_t list[8]) {
   int n = 0;
   uint32_t have = rd_isa_usable() & rd_isa_built();
