@@ -71,6 +71,11 @@ typedef struct bench_spec {
   int32_t threads;
   int32_t tree;     /* what the tokens of a verify are */
   int32_t log_gate; /* KDA too has the gate LOG, whose numbers are the log decays themselves */
+  int32_t
+      heads;  /* value heads (GDN: twice the key heads, or as many with 1); 0: those of the level */
+  int32_t kv; /* states are [K, V] */
+  int32_t state; /* rd_dtype of states; 0: f32 */
+  int32_t bf16;  /* GDN too takes bf16 and the l2 norm, as models do */
 } bench_spec;
 
 typedef struct bench_result {
@@ -106,6 +111,21 @@ typedef struct bench_subnormal {
   const char *worst; /* where that was */
 } bench_subnormal;
 
+/* Two ways to the same work, in turns within one row: what a call of `of` costs over one of `to`. */
+typedef struct bench_pair {
+  char text[64];
+  bench_spec of, to;
+  double ns, to_ns; /* per head (prefill: per head and token), minimum */
+  double error;     /* of `of` against double; -1: not measured */
+  double limit;     /* goal: ns / to_ns at most; 0: none */
+  int32_t turns;
+  int run; /* 0: this machine or this build cannot */
+} bench_pair;
+enum { BENCH_PAIRS = 32 };
+/* Fills in the rows, each for about `seconds`; `row` (may be NULL) sees each as soon as it is measured. */
+int bench_pairs(double seconds, int two_threads, bench_pair *rows, int *count,
+                void (*row)(const bench_pair *));
+
 /* Fills in BENCH_SUBNORMAL rows of about `seconds` each. */
 enum { BENCH_SUBNORMAL = 14 };
 int bench_subnormal_rows(double seconds, bench_subnormal *rows, int *count);
@@ -132,7 +152,7 @@ typedef struct bench_goal {
   int met; /* 1, 0; -1: not measured on this machine */
 } bench_goal;
 
-enum { BENCH_MAX_RESULTS = 160, BENCH_MAX_GOALS = 80, BENCH_MACHINES = 2 };
+enum { BENCH_MAX_RESULTS = 160, BENCH_MAX_GOALS = 128, BENCH_MACHINES = 2 };
 
 typedef struct bench_options {
   int quick;
@@ -141,6 +161,7 @@ typedef struct bench_options {
   /* Each as soon as it is measured; may be NULL. */
   void (*machine)(const bench_machine *machine);
   void (*result)(const bench_result *result);
+  void (*pair)(const bench_pair *pair);
 } bench_options;
 
 typedef struct bench_report {
@@ -155,11 +176,14 @@ typedef struct bench_report {
   int subnormal_count;
   bench_tree trees[BENCH_TREES];
   int tree_count;
+  bench_pair pairs[BENCH_PAIRS];
+  int pair_count;
+  int lost;                        /* rows or goals that found no room */
   double overhead_ns, two_threads; /* two_threads 0: not measured */
   int64_t allocations;
 } bench_report;
 
-/* 1; 0 when memory ran out or a verb failed (then `report` holds what was measured so far). */
+/* 1; 0 when memory ran out, a verb failed or a table is too small (then `report` holds what was measured so far). */
 int bench_all(const bench_options *options, bench_report *report);
 
 /* Fills in the goals from the results. */

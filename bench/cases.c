@@ -1,4 +1,5 @@
 /* One case: the verb in turns with the FMA peak and the straightforward loop. */
+#include "bench/probes.h"
 #include "bench/world.h"
 
 #include <stdio.h>
@@ -111,9 +112,10 @@ static int turns(const bench_machine *m, bench_world *w, double seconds, bench_r
   if (!calls || !plain_open(&p, m, w)) return 0;
   r->ns = r->baseline_ns = 1e300;
   const double end = bench_now() + seconds * 1e9;
-  while ((r->turns < 5 || bench_now() < end) && r->turns < MAX_TURNS) {
+  while ((r->turns < (s->level == BENCH_DRAM ? 5 : 20) || bench_now() < end) &&
+         r->turns < MAX_TURNS) {
     double t = bench_now();
-    const int64_t n = m->probe->fma(2000);
+    const int64_t n = m->probe->fma(BENCH_FMA_ROUNDS);
     t = (bench_now() - t) / (double)n;
     if (r->turns == 0 || t < now.fma_ns) now.fma_ns = t;
     t = bench_now();

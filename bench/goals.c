@@ -20,6 +20,7 @@ static bench_goal *goal(bench_report *r, int met, const char *text, ...)
     __attribute__((format(printf, 3, 4)));
 
 static bench_goal *goal(bench_report *r, int met, const char *text, ...) {
+  if (r->goal_count == BENCH_MAX_GOALS) r->goal_count--, r->lost++;
   bench_goal *g = &r->goals[r->goal_count++];
   va_list args;
   va_start(args, text);
@@ -140,6 +141,17 @@ static void narrow_isa(bench_report *r, const char *isa) {
   }
 }
 
+static void pair_goal(bench_report *r, const bench_pair *x) {
+  if (x->limit <= 0) return;
+  bench_goal *g = goal(r, !x->run ? -1 : x->ns / x->to_ns <= x->limit, "%s", x->text);
+  snprintf(g->limit, sizeof g->limit, "<= %.2f", x->limit);
+  snprintf(g->figure, sizeof g->figure, x->run ? "%.3f" : "not run", x->ns / x->to_ns);
+  if (x->error < 0 || !x->run) return;
+  g->met = g->met && x->error <= 2e-6;
+  snprintf(g->limit, sizeof g->limit, "<= %.2f, error <= 2e-6", x->limit);
+  snprintf(g->figure, sizeof g->figure, "%.3f, error %.1e", x->ns / x->to_ns, x->error);
+}
+
 void bench_judge(bench_report *r) {
   r->goal_count = 0;
   for (int m = 0; m < r->machines; m++) {
@@ -147,6 +159,7 @@ void bench_judge(bench_report *r) {
     if (p->isa == RD_ISA_AVX512) best_isa(r, p->name);
     if (p->isa == RD_ISA_AVX2) narrow_isa(r, p->name);
   }
+  for (int i = 0; i < r->pair_count; i++) pair_goal(r, &r->pairs[i]);
   for (int i = 0; i < r->subnormal_count; i++) {
     const bench_subnormal *x = &r->subnormal[i];
     char text[96];

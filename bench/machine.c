@@ -30,7 +30,7 @@ static double fma_ns(const bench_probe *p, double seconds) {
   double best = 1e300;
   do {
     const double t = bench_now();
-    const int64_t n = p->fma(4000);
+    const int64_t n = p->fma(BENCH_FMA_ROUNDS);
     const double ns = (bench_now() - t) / (double)n;
     if (ns < best) best = ns;
   } while (bench_now() < end);

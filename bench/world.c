@@ -85,7 +85,7 @@ static int tensor(bench_world *w, rd_tensor *out, rd_dtype dtype, int rank, cons
 static int activations(bench_world *w, int f32_out) {
   const int kda = w->spec.axis == RD_PER_CHANNEL;
   const int64_t B = w->B, T = w->spec.T, Hk = w->Hk, Hv = w->Hv;
-  const rd_dtype half = kda ? RD_BF16 : RD_F16;
+  const rd_dtype half = kda || w->spec.bf16 ? RD_BF16 : RD_F16;
   rd_activations *a = &w->act;
   int ok = tensor(w, &a->q, half, 4, (int64_t[]){B, T, Hk, K}, UNIT_ROWS) &&
            tensor(w, &a->k, half, 4, (int64_t[]){B, T, Hk, K}, UNIT_ROWS) &&
@@ -134,7 +134,8 @@ static void shape_of(bench_world *w) {
   w->Hv = w->spec.level == BENCH_HOT ? 4 : 32; /* 256 KiB of states */
   if (w->spec.level == BENCH_L3) w->B = 3;
   if (w->spec.level == BENCH_DRAM) w->B = (int64_t)(bench_dram_bytes() / (32 * 4 * K * V));
-  w->Hk = kda ? w->Hv : w->Hv / 2;
+  if (w->spec.heads) w->Hv = w->spec.heads;
+  w->Hk = kda || w->Hv == 1 ? w->Hv : w->Hv / 2;
 }
 
 static void problem_of(bench_world *w) {
@@ -145,15 +146,17 @@ static void problem_of(bench_world *w) {
   p->gate = kda && !w->spec.log_gate ? RD_GATE_LOWER_BOUND : RD_GATE_LOG;
   p->gate_axis = w->spec.axis;
   p->beta = kda ? RD_BETA_LOGIT : RD_BETA_VALUE;
-  p->qk_norm = kda ? RD_QK_L2 : RD_QK_AS_IS;
+  p->qk_norm = kda || w->spec.bf16 ? RD_QK_L2 : RD_QK_AS_IS;
   p->numerics = w->spec.numerics;
   p->Hk = w->Hk, p->Hv = w->Hv, p->K = K, p->V = V;
   p->max_batch = w->B;
   p->max_tokens = w->spec.T;
-  p->qkv_dtype = p->beta_dtype = kda ? RD_BF16 : RD_F16;
+  p->qkv_dtype = p->beta_dtype = kda || w->spec.bf16 ? RD_BF16 : RD_F16;
   p->gate_dtype = kda ? RD_BF16 : RD_F32;
   p->out_dtype = w->act.out.dtype;
-  p->state_dtype = p->record_dtype = p->decay_dtype = RD_F32;
+  p->record_dtype = p->decay_dtype = RD_F32;
+  p->state_dtype = w->spec.state ? w->spec.state : RD_F32;
+  p->state_layout = w->spec.kv ? RD_STATE_KV : RD_STATE_VK;
 }
 
 static int replays(bench_verb v) {
@@ -169,9 +172,11 @@ static int open_all(bench_world *w, int f32_out) {
   problem_of(w);
   if (rd_plan_create(w->ctx, &w->problem, &w->plan) != RD_OK) return 0;
   rd_slots_init(&w->state);
-  if (rd_pool_alloc(w->ctx, w->B, w->Hv, V, K, RD_STATE_VK, RD_F32, &w->state.pool) != RD_OK)
+  const rd_dtype dtype = (rd_dtype)w->problem.state_dtype;
+  if (rd_pool_alloc(w->ctx, w->B, w->Hv, V, K, (rd_state_layout)w->problem.state_layout, dtype,
+                    &w->state.pool) != RD_OK)
     return 0;
-  if (!fill(w->state.pool.data, RD_F32, w->B * w->state.pool.stride[0], NORMAL, 7)) return 0;
+  if (!fill(w->state.pool.data, dtype, w->B * w->state.pool.stride[0], NORMAL, 7)) return 0;
   w->seq = (rd_sequences){.struct_size = sizeof w->seq, .batch = w->B};
   w->act.struct_size = sizeof w->act;
   if (w->spec.tree && !trees(w)) return 0;
