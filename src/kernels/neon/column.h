@@ -62,7 +62,7 @@ C_MAP(c_left, (rdi_col x, rdi_col edge, rdi_col a, rdi_col b),
 RDI_INLINE void c_store(float *p, rdi_col x) { C_EACH vst1q_f32(p + 4 * j, x.q[j]); }
 
 /* The first two steps of the halving tree: 16 partial sums become 4. */
-RDI_INLINE float32x4_t rdi_fold(const float32x4_t p[4]) {
+RDI_INLINE float32x4_t rdi_fold16(const float32x4_t p[4]) {
   return vaddq_f32(vaddq_f32(p[0], p[2]), vaddq_f32(p[1], p[3]));
 }
 
@@ -76,7 +76,7 @@ RDI_INLINE float32x4_t rdi_tree4(const float32x4_t p[4]) {
 }
 
 RDI_INLINE float c_sum(rdi_col a) {
-  float32x4_t p = rdi_fold(a.q);
+  float32x4_t p = rdi_fold16(a.q);
   float32x2_t h = vadd_f32(vget_low_f32(p), vget_high_f32(p));
   return vget_lane_f32(h, 0) + vget_lane_f32(h, 1);
 }

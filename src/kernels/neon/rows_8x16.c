@@ -68,8 +68,8 @@ RDI_INLINE rdi_sums pass(int kind, const char *in, char *out, int64_t stride, op
     partials y;
     if (kind & UPDATE) ub[0] = vld1q_dup_f32(u + r), ub[1] = vld1q_dup_f32(u + r + 4);
     pair(kind, in + r * stride, out + r * stride, stride, p, now, ub, K, &y);
-    wk[r] = rdi_fold(y.yk[0]), wk[r + 4] = rdi_fold(y.yk[1]);
-    wq[r] = rdi_fold(y.yq[0]), wq[r + 4] = rdi_fold(y.yq[1]);
+    wk[r] = rdi_fold16(y.yk[0]), wk[r + 4] = rdi_fold16(y.yk[1]);
+    wq[r] = rdi_fold16(y.yq[0]), wq[r + 4] = rdi_fold16(y.yq[1]);
   }
   return (rdi_sums){{rdi_tree4(wk), rdi_tree4(wk + 4)}, {rdi_tree4(wq), rdi_tree4(wq + 4)}};
 }
