@@ -106,12 +106,13 @@ _LIBRARY = "the flash-linear-attention library"
 _FLA = (f"this looks like a call of the chunk_gated_delta_rule of {_LIBRARY} "
         "(q, k, v, g, beta, scale, initial_state, ... with tensors [B,T,H,D]). redelta's operator of this "
         "name takes (query, key, value, beta, state, actual_seq_lengths, g=None, scale_value=1.0) with "
-        "tensors [B,H,T,D], a state [B,Hv,K,V] and int32 lengths, and returns (out, final_state)")
+        "tensors [B,H,T,D], a state [B,Hv,K,V] and int32 lengths, and returns (out, final_state); redelta.fla has that "
+        "library's")
 _FLA_KDA = (f"this looks like a call of the fused_recurrent_kda of {_LIBRARY} "
             "(q, k, v, g, beta, A_log, dt_bias, scale, initial_state, ... with tensors [B,T,H,D]). redelta's "
             "operator of this name takes (mixedqkv, state, beta, g, scale, A_log, dt_bias, lower_bound=-5.0, "
             "layout_qkv='BSND') with q, k and v in one tensor and a state [R,N,128,128] that is written in "
-            "place, and returns (state, out); redelta.Plan takes q, k and v apart")
+            "place, and returns (state, out); redelta.fla has that library's, redelta.Plan takes q, k and v apart")
 #: Parameters of the other library that neither operator has.
 _FLA_NAMES = frozenset("q k v initial_state output_final_state use_qk_l2norm_in_kernel head_first "
                        "transpose_state_layout state_v_first use_gate_in_kernel "

@@ -176,6 +176,14 @@ def test_outputs_are_new_and_inputs_stay(rng: Any) -> None:
     assert all(torch.equal(x[n], y) for n, y in copies.items()) and bool((initial == 1).all())
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_states_of_any_float_type(dtype: Any, rng: Any) -> None:
+    x, initial = case("chunk_kda", rng), torch.randn(B, HV, K, V).to(dtype)
+    out, final = fla.chunk_kda(**x, initial_state=initial, output_final_state=True)
+    same, state = fla.chunk_kda(**x, initial_state=initial.float(), output_final_state=True)
+    assert torch.equal(out, same) and torch.equal(final, state)
+
+
 @pytest.mark.parametrize("name", SIGNATURES)
 def test_no_tokens(name: str, rng: Any) -> None:
     x, initial = case(name, rng, tokens=0), torch.randn(B, HV, K, V)

@@ -1,9 +1,11 @@
 """Tiny models of transformers, patched and not, against float64: redelta.transformers."""
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
@@ -189,3 +191,12 @@ def test_compile_a_patched_layer(family: str) -> None:
         for tokens in (12, 17):
             x = torch.randn(2, tokens, 64)
             assert torch.allclose(compiled(x), layer(x), atol=1e-5)
+
+
+@pytest.mark.parametrize("model", ["qwen3_5_text", "kimi_linear"])
+def test_the_example(model: str) -> None:
+    script = Path(__file__).resolve().parents[2] / "examples" / "python" / "generate_text.py"
+    done = subprocess.run([sys.executable, str(script), "--model", model, "--tokens", "24"], capture_output=True,
+                          text=True, timeout=600, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "the same" in done.stdout
