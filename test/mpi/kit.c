@@ -107,6 +107,7 @@ static void pools(const shape *s, part *p) {
   p->initial.slots = tensor(p, RD_I32, 1, &s->B);
   memcpy(p->initial.slots.data, s->slots, (size_t)s->B * sizeof(int32_t));
   p->final = p->initial;
+  if (s->separate) p->final.pool = tensor(p, (rd_dtype)d->state_dtype, 4, size);
 }
 
 void make_whole(const shape *s, part *whole) {
@@ -126,8 +127,8 @@ void make_whole(const shape *s, part *whole) {
   fill(&whole->act.k, -1, 1);
   fill(&whole->act.v, -1, 1);
   fill(&whole->act.beta, 0.1f, s->p.beta == RD_BETA_LOGIT ? 2.0f : 0.95f);
-  if (gate == RD_GATE_DECAY) fill(&whole->act.g, 0.7f, 1);
-  if (gate == RD_GATE_LOG) fill(&whole->act.g, -0.7f, -0.001f);
+  if (gate == RD_GATE_DECAY) fill(&whole->act.g, s->slow ? 0.995f : 0.7f, 1);
+  if (gate == RD_GATE_LOG) fill(&whole->act.g, s->slow ? -0.005f : -0.7f, -0.001f);
   if (gate == RD_GATE_LOWER_BOUND || gate == RD_GATE_SOFTPLUS) {
     fill(&whole->act.g, -3, 1);
     whole->act.A_log = tensor(whole, RD_F32, 1, &s->p.Hv);
@@ -246,7 +247,14 @@ const char *compare(const shape *s, const part *whole, const part *mine, int ran
     int64_t owner = -1;
     for (int64_t b = 0; b < s->B; b++)
       if (s->slots[b] == i && is_last(s, rank, ranks, b)) owner = b;
-    if (owner < 0) continue;
+    if (owner < 0) { /* not this rank's to write */
+      const rd_tensor *was = s->separate ? NULL : &whole->initial.pool;
+      const char *got = (char *)mine->final.pool.data + (size_t)i * slot;
+      for (size_t at = 0; at < slot; at++)
+        if (got[at] != (was ? ((char *)was->data)[(size_t)i * slot + at] : (char)0xff))
+          return "a slot that this rank does not write";
+      continue;
+    }
     if (memcmp((char *)mine->final.pool.data + (size_t)i * slot,
                (char *)whole->final.pool.data + (size_t)i * slot, slot) == 0)
       continue;

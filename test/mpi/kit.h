@@ -15,6 +15,8 @@ typedef struct shape {
   int64_t counts[MOST_RANKS][MOST_BATCH];
   int32_t slots[MOST_BATCH]; /* pad_slot: a pad row */
   int pools;                 /* 0: none; 1: everywhere; 2: only where they are needed */
+  int separate;              /* final is another pool than initial */
+  int slow;                  /* gates near 1: the past matters */
 } shape;
 
 /* Tensors of a whole problem or of a part. */

@@ -40,7 +40,8 @@ static shape drawn(int numerics) {
     s.slots[b] = (int32_t)(SLOTS - 1 - 2 * b);
   }
   s.pools = (int)draw_below(3);
-  if (s.pools && draw_below(4) == 0) s.slots[draw_below(s.B)] = s.p.pad_slot;
+  s.separate = s.pools && draw_below(2);
+  if (s.pools && !s.separate && draw_below(4) == 0) s.slots[draw_below(s.B)] = s.p.pad_slot;
   s.p.max_batch = MOST_BATCH;
   s.p.max_tokens = 512;
   return s;
@@ -100,7 +101,9 @@ static void one(uint64_t seed, int numerics) {
   part alone = whole; /* the same inputs; the pool after the call is another one */
   if (bytes) {
     memcpy(after, whole.initial.pool.data, bytes);
-    alone.initial.pool.data = alone.final.pool.data = after;
+    if (s.separate) memset(after, 0xff, bytes);
+    alone.final.pool.data = after;
+    if (!s.separate) alone.initial.pool.data = after;
   }
   const char *bad = run_alone(&s, &alone);
   whole.final = alone.final;

@@ -31,9 +31,11 @@ static shape drawn(void) {
   s.p.state_layout = (int32_t)(1 + draw_below(2));
   s.p.qk_norm = RD_QK_L2;
   s.p.numerics = RD_FAST;
+  s.slow = (int)draw_below(2);
+  if (s.slow) s.p.gate = draw_below(2) ? RD_GATE_LOG : RD_GATE_DECAY;
   s.B = 1 + draw_below(3);
   for (int64_t b = 0; b < s.B; b++) {
-    s.lengths[b] = draw_below(6) == 0 ? 0 : 1 + draw_below(500);
+    s.lengths[b] = draw_below(6) == 0 ? 0 : 1 + draw_below(s.slow ? 40 : 500);
     s.slots[b] = (int32_t)(SLOTS - 1 - 2 * b);
   }
   s.pools = (int)draw_below(3);
