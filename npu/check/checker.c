@@ -440,7 +440,7 @@ static void go(void *user, const insn *i, uint32_t position, const vclock *now) 
     return;
   }
   finding_list *reuse = k->rules.binary_flags ? k->found : &k->notes;
-  if (!rdn_flags_run(&k->flags, i, position, now, reuse)) k->failed = true;
+  if (!rdn_flags_run(&k->flags, i, now, reuse)) k->failed = true;
 }
 
 void rdn_checker_step(checker *k, const insn *i, uint32_t position, finding_list *f) {

@@ -15,6 +15,7 @@
 static void join(vclock *into, const vclock *from) {
   for (unsigned p = 0; p < PIPES; p++)
     if (from->at[p] > into->at[p]) into->at[p] = from->at[p];
+  if (from->waited > into->waited) into->waited = from->waited;
 }
 
 static bool push(clock_queue *q, const vclock *v) {
@@ -80,7 +81,9 @@ static void go(void *user, const insn *i, uint32_t position, uint64_t tag) {
     barrier(c, i);
   else
     return;
-  if (p == RD_NPU_PIPE_S && i->op != OP_set_flag) inherit(c);
+  if (p != RD_NPU_PIPE_S || i->op == OP_set_flag) return;
+  c->vc[RD_NPU_PIPE_S].waited = i->index;
+  inherit(c);
 }
 
 void rdn_clocks_init(rdn_clocks *c, rdn_clocks_go *callback, void *user) {

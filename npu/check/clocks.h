@@ -6,6 +6,8 @@
 
 typedef struct vclock {
   uint32_t at[PIPES];
+  uint32_t
+      waited; /* the newest wait or barrier of S after which it issued this, or what this awaits */
 } vclock;
 
 /* Called in reference order.  now: the instructions of each pipe that have finished when this one

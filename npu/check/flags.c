@@ -59,11 +59,11 @@ bool rdn_flags_issue(rdn_flags *f, const insn *i, finding_list *found) {
 
 /* With binary flags the k-th wait must come before the (k+1)-th set.  A wait by S precedes what S
  * issues later. */
-static bool may_be_set(const flag_use *u, const insn *i, uint32_t position, const vclock *now) {
+static bool may_be_set(const flag_use *u, const insn *i, const vclock *now) {
   if (i->flag.id == FLAG_IDS) return false; /* options.with's own counts */
   if (u->waits < u->sets) return true;
   if (!u->waits) return false;
-  if (i->flag.dst == RD_NPU_PIPE_S && u->wait_position < position) return false;
+  if (i->flag.dst == RD_NPU_PIPE_S) return now->waited < u->wait;
   return now->at[i->flag.dst] < u->wait;
 }
 
@@ -81,17 +81,16 @@ static bool note_reuse(const flag_use *u, const insn *i, finding_list *reuse) {
   return rdn_finding_add(reuse, RD_NPU_FLAG_REUSE, &a, &b, why) != NULL;
 }
 
-bool rdn_flags_run(rdn_flags *f, const insn *i, uint32_t position, const vclock *now,
-                   finding_list *reuse) {
+bool rdn_flags_run(rdn_flags *f, const insn *i, const vclock *now, finding_list *reuse) {
   flag_use *u = &f->use[i->flag.src][i->flag.dst][i->flag.id];
   bool ok = true;
   if (i->op == OP_set_flag) {
-    if (may_be_set(u, i, position, now)) ok = note_reuse(u, i, reuse);
+    if (may_be_set(u, i, now)) ok = note_reuse(u, i, reuse);
     u->sets++;
     u->set_site = i->site;
   } else {
     u->waits++;
-    u->wait = i->index, u->wait_site = i->site, u->wait_position = position;
+    u->wait = i->index, u->wait_site = i->site;
   }
   return ok;
 }

@@ -10,8 +10,7 @@ typedef struct flag_use {
   uint32_t owed;            /* waits ahead of their sets */
   uint32_t set_site;        /* in reference order: the newest set that ran */
   uint64_t sets, waits;     /* that ran */
-  uint32_t wait, wait_site; /* the newest wait that ran: its index, site and position */
-  uint32_t wait_position;
+  uint32_t wait, wait_site; /* the newest wait that ran: its index and site */
 } flag_use;
 
 typedef struct rdn_flags {
@@ -23,8 +22,7 @@ void rdn_flags_free(rdn_flags *f);
 /* A set or wait is issued.  false without memory. */
 bool rdn_flags_issue(rdn_flags *f, const insn *i, finding_list *found);
 /* ... and runs under `now`.  reuse: where a set goes that a binary flag may lose. */
-bool rdn_flags_run(rdn_flags *f, const insn *i, uint32_t position, const vclock *now,
-                   finding_list *reuse);
+bool rdn_flags_run(rdn_flags *f, const insn *i, const vclock *now, finding_list *reuse);
 bool rdn_flags_finish(const rdn_flags *f, finding_list *found);
 
 #endif
