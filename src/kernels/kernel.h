@@ -60,6 +60,18 @@ typedef struct rdi_commit_args {
  * set has both or none: the core then transposes.
  * turn: dst[j][i] = src[i][j], i < n, j < m; comes with lanes, for what still wants rows. */
 
+/* ---- project: y = W x in the order W1 (docs/NUMERICS.md), bf16 operands, M rows, N outputs ------------
+ * Kp = K rounded up to a multiple of 32. w is packed: for every 16 outputs, for every 32 k, 16 pairs
+ * (k = 2i, 2i+1) of each of the 16 outputs, +0 where there is no output or no k; 64-byte aligned.
+ * A row of x has Kp elements, +0 in [K, Kp), any alignment of the element. y is touched at outputs
+ * [0, N) only. M >= 1, N >= 1, Kp >= 32. A result depends on its row of x and its row of W alone. */
+typedef struct rdi_project_args {
+  int64_t M, N, Kp;
+  const uint16_t *x, *w;
+  float *y;
+  int64_t x_stride, y_stride; /* elements between rows */
+} rdi_project_args;
+
 /* ---- prep: operands of n <= RDI_TOKENS tokens of one value head ----------------------------------
  * From q, k, g, beta as the caller stores them to k, a, kt, qt, kq, beta (C1 "per token"). Scalars are
  * already f32: scale, eps, lb, beta_times; A_log and eA = exp_c(min(A_log, 88)) of the head. */
@@ -118,6 +130,7 @@ typedef void (*rdi_commit_fn)(const rdi_commit_args *);
 typedef void (*rdi_prep_fn)(const rdi_prep_args *);
 typedef void (*rdi_widen_fn)(float *dst, const void *src, rd_dtype src_dtype, int64_t n);
 typedef void (*rdi_narrow_fn)(void *dst, rd_dtype dst_dtype, const float *src, int64_t n);
+typedef void (*rdi_project_fn)(const rdi_project_args *);
 typedef void (*rdi_turn_fn)(float *dst, int64_t dst_stride, const float *src, int64_t src_stride,
                             int64_t n, int64_t m);
 typedef int64_t (*rdi_scratch_fn)(int64_t R, int64_t K); /* floats */
@@ -125,7 +138,9 @@ typedef int64_t (*rdi_scratch_fn)(int64_t R, int64_t K); /* floats */
 /* What there are kernels for. Those from fold on serve FAST only, and need not have one. */
 #define RDI_SLOT_LIST(X)                                                                           \
   X(rows)                                                                                          \
-  X(commit) X(prep) X(widen) X(narrow) X(lanes) X(lanes_commit) X(fold) X(pairs) X(spread) X(chunk)
+  X(commit)                                                                                        \
+  X(prep) X(widen) X(narrow) X(lanes) X(lanes_commit) X(project) X(fold) X(pairs) X(spread)        \
+      X(chunk)
 typedef enum rdi_slot {
 #define RDI_SLOT_ID(name) RDI_SLOT_##name,
   RDI_SLOT_LIST(RDI_SLOT_ID)
@@ -153,6 +168,7 @@ typedef struct rdi_kernels {
   rdi_scratch_fn lanes_scratch;
   rdi_turn_fn turn;
   rdi_commit_fn lanes_commit;
+  rdi_project_fn project;
   rdi_fast_kernels fast;
   rdi_serving serving[RDI_ALL_SLOTS];
 } rdi_kernels;

@@ -91,6 +91,7 @@ static void take(rdi_kernels *out, const rdi_kernel_entry *e) {
   if (e->rows) out->rows = e->rows, out->rows_scratch = e->rows_scratch;
   if (e->lanes) out->lanes = e->lanes, out->lanes_scratch = e->lanes_scratch, out->turn = e->turn;
   if (e->lanes_commit) out->lanes_commit = e->lanes_commit;
+  if (e->project) out->project = e->project;
   if (e->commit) out->commit = e->commit;
   if (e->prep) out->prep = e->prep;
   if (e->widen) out->widen = e->widen;

@@ -25,6 +25,7 @@ typedef struct rdi_kernel_entry {
   rdi_scratch_fn lanes_scratch;
   rdi_turn_fn turn;
   rdi_commit_fn lanes_commit;
+  rdi_project_fn project;
 } rdi_kernel_entry;
 
 /* Entry i of [0, rdi_registry_count()), in the order of registry.def. */
@@ -45,6 +46,7 @@ const char *rdi_slot_name(rdi_slot slot); /* "rows", ...; NULL out of range */
   void rdi_turn_##suffix(float *dst, int64_t dst_stride, const float *src, int64_t src_stride,     \
                          int64_t n, int64_t m);
 #define RDI_TYPE_lanes_commit(name)         void name(const rdi_commit_args *args)
+#define RDI_TYPE_project(name)              void name(const rdi_project_args *args)
 #define RDI_TYPE_commit(name)               void name(const rdi_commit_args *args)
 #define RDI_TYPE_prep(name)                 void name(const rdi_prep_args *args)
 #define RDI_TYPE_widen(name)                void name(float *dst, const void *src, rd_dtype src_dtype, int64_t n)

@@ -46,6 +46,7 @@ float rdr_c1_sig(float x);
 float rdr_c1_softplus(float x);
 float rdr_c1_eA(float A_log);
 float rdr_c1_dot(const float *a, const float *b, int64_t K);
+float rdr_w1(const uint16_t *x, const uint16_t *w, int64_t K); /* bf16 bits; the order W1 */
 
 /* q, k [K]; g and dt [K] or [1] by axis (not read where the gate has none) to k, a, q [K] and beta.
  */

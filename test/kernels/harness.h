@@ -106,6 +106,7 @@ void check_lanes_commit(harness *h, const rdi_kernel_entry *const *entries, int 
 void check_prep(harness *h, const rdi_kernel_entry *const *entries, int count);
 void check_widen(harness *h, const rdi_kernel_entry *const *entries, int count);
 void check_narrow(harness *h, const rdi_kernel_entry *const *entries, int count);
+void check_project(harness *h, const rdi_kernel_entry *const *entries, int count);
 void check_fast(harness *h, const rdi_kernels *k, uint32_t isa);
 void bench(const rdi_kernel_entry *e);
 

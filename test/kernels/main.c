@@ -15,9 +15,9 @@
 
 typedef void (*check_fn)(harness *, const rdi_kernel_entry *const *, int);
 
-static const check_fn checks[RDI_SLOTS] = {check_rows,        check_commit, check_prep,
-                                           check_widen,       check_narrow, check_lanes,
-                                           check_lanes_commit};
+static const check_fn checks[RDI_SLOTS] = {check_rows,         check_commit, check_prep,
+                                           check_widen,        check_narrow, check_lanes,
+                                           check_lanes_commit, check_project};
 
 static void run_slot(harness *h, rdi_slot slot) {
   const rdi_kernel_entry *entries[8];

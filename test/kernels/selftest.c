@@ -341,6 +341,21 @@ static void expect(report *r, const rdi_kernel_entry *e, check_fn check, const c
   }
 }
 
+static void broken_project(const rdi_project_args *x) {
+  scalar(RDI_SLOT_project)->project(x);
+  if (now == ONE_ULP) x->y[0] = nextafterf(x->y[0], 1);
+  if (now == PAST_END) x->y[(x->M - 1) * x->y_stride + x->N] = 0;
+  if (now == WRITES_GAP && x->M > 1) x->y[x->N] = 0;
+  if (now != ORDER_OF_SUM) return;
+  for (int64_t n = 0; n < x->N; n++) { /* one chain over all k, of row 0 */
+    const uint16_t *w = x->w + n / 16 * 16 * x->Kp + n % 16 * 2;
+    x->y[n] = 0;
+    for (int64_t k = 0; k < x->Kp; k++)
+      x->y[n] =
+          rdi_c2_fma(rdi_f32_from_bf16(x->x[k]), rdi_f32_from_bf16(w[k / 2 * 32 + k % 2]), x->y[n]);
+  }
+}
+
 int main(int argc, char **argv) {
   const int every = argc > 1 ? atoi(argv[1]) : 1;
   report r = {0};
@@ -356,6 +371,9 @@ int main(int argc, char **argv) {
   const rdi_kernel_entry widen = {.slot = RDI_SLOT_widen, .name = "widen", .widen = broken_widen};
   const rdi_kernel_entry narrow = {
       .slot = RDI_SLOT_narrow, .name = "narrow", .narrow = broken_narrow};
+  const rdi_kernel_entry project = {
+      .slot = RDI_SLOT_project, .name = "project", .project = broken_project};
+  static const defect of_project[] = {ORDER_OF_SUM, ONE_ULP, PAST_END, WRITES_GAP, NO_DEFECT};
   static const defect of_rows[] = {ORDER_OF_SUM, ONE_ULP,         PAST_END,       WRITES_GAP,
                                    READS_GAP,    READS_OUT,       WRITES_IN,      FUSED_DECAY,
                                    UPDATES_PADS, FORGETS_PADS,    NO_LAST_UPDATE, LOSES_NAN,
@@ -386,6 +404,7 @@ int main(int argc, char **argv) {
   expect(&r, &prep, check_prep, "prep", of_prep, every);
   expect(&r, &widen, check_widen, "widen", of_widen, every);
   expect(&r, &narrow, check_narrow, "narrow", of_narrow, every);
+  expect(&r, &project, check_project, "project", of_project, every);
   all_fast(&r, every);
   return report_end(&r);
 }

@@ -7,5 +7,6 @@
 #include "kernels/scalar/commit.c"  /* NOLINT(bugprone-suspicious-include) */
 #include "kernels/scalar/convert.c" /* NOLINT(bugprone-suspicious-include) */
 #include "kernels/scalar/prep.c"    /* NOLINT(bugprone-suspicious-include) */
+#include "kernels/scalar/project.c" /* NOLINT(bugprone-suspicious-include) */
 #include "kernels/scalar/rows.c"    /* NOLINT(bugprone-suspicious-include) */
 #endif
