@@ -65,10 +65,13 @@ static rd_status same_plans(rd_mpi *m) {
   const rdm_step *s = &m->step;
   const summary mine = {s->plan->fingerprint, s->B, s->form, s->layers};
   summary *all = malloc((size_t)m->ranks * sizeof *all);
-  RDM_TRY(rdm_verdict(m, all ? RD_OK : RD_E_NOMEM, "no memory for the plans of the ranks"));
-  rd_status status = rdm_mpi(
-      m, MPI_Allgather(&mine, (int)sizeof mine, MPI_BYTE, all, (int)sizeof mine, MPI_BYTE, m->comm),
-      "MPI_Allgather");
+  rd_status status =
+      rdm_verdict(m, all ? RD_OK : RD_E_NOMEM, "no memory for the plans of the ranks");
+  if (status == RD_OK)
+    status = rdm_mpi(
+        m,
+        MPI_Allgather(&mine, (int)sizeof mine, MPI_BYTE, all, (int)sizeof mine, MPI_BYTE, m->comm),
+        "MPI_Allgather");
   for (int r = 1; r < m->ranks && status == RD_OK; r++) {
     const char *what = all[r].fingerprint != all[0].fingerprint ? "problem (or library version)"
                        : all[r].batch != all[0].batch           ? "batch"
@@ -84,10 +87,14 @@ static rd_status same_plans(rd_mpi *m) {
 static rd_status gather_counts(rd_mpi *m) {
   rdm_step *s = &m->step;
   int64_t *mine = malloc(((size_t)s->B + 1) * sizeof *mine);
-  RDM_TRY(rdm_verdict(m, mine ? RD_OK : RD_E_NOMEM, "no memory for the token counts"));
+  rd_status status = rdm_verdict(m, mine ? RD_OK : RD_E_NOMEM, "no memory for the token counts");
+  if (status != RD_OK || !mine) {
+    free(mine);
+    return status;
+  }
   memcpy(mine, s->counts + (int64_t)m->rank * s->B, (size_t)s->B * sizeof *mine);
   MPI_Datatype row; /* one row of any length as one element: no count is beyond an int */
-  rd_status status = rdm_mpi(m, MPI_Type_contiguous((int)s->B, MPI_INT64_T, &row), "MPI_Type");
+  status = rdm_mpi(m, MPI_Type_contiguous((int)s->B, MPI_INT64_T, &row), "MPI_Type");
   if (status == RD_OK) {
     status = rdm_mpi(m, MPI_Type_commit(&row), "MPI_Type_commit");
     if (status == RD_OK)

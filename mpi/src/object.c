@@ -34,13 +34,16 @@ rd_status rdm_verdict(rd_mpi *m, rd_status status, const char *text) {
   verdict mine = {.status = (int32_t)status}, *all = malloc((size_t)m->ranks * sizeof *all);
   /* Without memory to hear the others, at least they hear of it: the sum of failures needs none. */
   int bad = all == NULL, any = 0;
-  RDM_TRY(rdm_mpi(m, MPI_Allreduce(&bad, &any, 1, MPI_INT, MPI_MAX, m->comm), "MPI_Allreduce"));
-  if (any) {
+  rd_status result =
+      rdm_mpi(m, MPI_Allreduce(&bad, &any, 1, MPI_INT, MPI_MAX, m->comm), "MPI_Allreduce");
+  if (result == RD_OK && any)
+    result = rdm_fail(m, RD_E_NOMEM, "no memory for the verdicts of %d ranks", m->ranks);
+  if (result != RD_OK || !all) {
     free(all);
-    return rdm_fail(m, RD_E_NOMEM, "no memory for the verdicts of %d ranks", m->ranks);
+    return result;
   }
   if (status != RD_OK) snprintf(mine.text, sizeof mine.text, "%s", text);
-  rd_status result = rdm_mpi(
+  result = rdm_mpi(
       m, MPI_Allgather(&mine, (int)sizeof mine, MPI_BYTE, all, (int)sizeof mine, MPI_BYTE, m->comm),
       "MPI_Allgather");
   if (result == RD_OK && status != RD_OK) result = rdm_fail(m, status, "%s", mine.text);

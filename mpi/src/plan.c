@@ -23,7 +23,8 @@ static int64_t items_of(const rd_problem *p, int64_t heads, int64_t rows) {
 static double efficiency(const rd_problem *p, int64_t heads, int64_t rows, int ranks,
                          int32_t layers) {
   const double items = (double)items_of(p, heads, rows) * layers;
-  const double group = (double)(p->Hv / p->Hk), keys = fmax((double)heads / group, 1);
+  const int64_t values = p->Hv / p->Hk; /* heads of a key head */
+  const double group = (double)values, keys = fmax((double)heads / group, 1);
   const double repeats = fmax(group / (double)heads, 1) * (double)p->V / (double)rows;
   const double cost = 1 + preparation / group * (repeats - 1) + apart / keys;
   return items / (items + ranks - 1) / cost;

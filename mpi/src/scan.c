@@ -125,7 +125,8 @@ static rd_status prepare(scan *w) {
   w->mine = calloc(maps + 1, w->bytes);
   w->all = calloc(maps + 1, w->bytes);
   w->zeros = calloc((size_t)p->K, sizeof(float));
-  w->out = malloc((size_t)(w->piece * rows) * sizeof(float));
+  const size_t out_bytes = (size_t)(w->piece * rows) * sizeof(float);
+  w->out = malloc(out_bytes);
   if (w->mine && w->all && w->zeros && w->out) return RD_OK;
   return rdm_fail(m, RD_E_NOMEM, "no memory for the maps of a scan");
 }

@@ -136,11 +136,11 @@ typedef void (*rdi_turn_fn)(float *dst, int64_t dst_stride, const float *src, in
 typedef int64_t (*rdi_scratch_fn)(int64_t R, int64_t K); /* floats */
 
 /* What there are kernels for. Those from fold on serve FAST only, and need not have one. */
+/* clang-format off */
 #define RDI_SLOT_LIST(X)                                                                           \
-  X(rows)                                                                                          \
-  X(commit)                                                                                        \
-  X(prep) X(widen) X(narrow) X(lanes) X(lanes_commit) X(project) X(fold) X(pairs) X(spread)        \
-      X(chunk)
+  X(rows) X(commit) X(prep) X(widen) X(narrow) X(lanes) X(lanes_commit) X(project)                 \
+  X(fold) X(pairs) X(spread) X(chunk)
+/* clang-format on */
 typedef enum rdi_slot {
 #define RDI_SLOT_ID(name) RDI_SLOT_##name,
   RDI_SLOT_LIST(RDI_SLOT_ID)
