@@ -303,6 +303,23 @@ static void after_agreement(int early) {
   end();
 }
 
+/* Rank 0 fails while the last rank waits for rank 1 only. A failure that nobody waits for would be taken
+ * for the first state of the next step, where the last rank does wait for rank 0. */
+static void told_are_those_who_wait(void) {
+  if (ranks < 3) return;
+  make_shape(1, 2, 128, 128, 2);
+  s.counts[0][0] = 5, s.counts[1][0] = s.lengths[0] - 5;
+  s.counts[1][1] = 5, s.counts[ranks - 1][1] = s.lengths[1] - 5;
+  begin();
+  fails_after(0, 0, 0);
+  end();
+  memset(s.counts, 0, sizeof s.counts);
+  for (int64_t b = 0; b < s.B; b++) s.counts[0][b] = 5, s.counts[ranks - 1][b] = s.lengths[b] - 5;
+  begin();
+  good_step("a failure that the last rank was not waiting for");
+  end();
+}
+
 static void killed(void) {
   make_shape(2, 4, 128, 128, 3);
   make_split();
@@ -332,7 +349,10 @@ int main(int argc, char **argv) {
     arguments(3, 64, 32, 3);
     plans_that_differ();
   }
-  if (strcmp(what, "after") == 0) after_agreement(0);
+  if (strcmp(what, "after") == 0) {
+    after_agreement(0);
+    told_are_those_who_wait();
+  }
   if (strcmp(what, "early") == 0) after_agreement(1);
   if (strcmp(what, "killed") == 0) killed();
   rd_mpi_destroy(m);
