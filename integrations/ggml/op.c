@@ -286,6 +286,16 @@ static rd_status call(rdg_runner *runner, const ggml_tensor *node, const places 
 
 /* ---------------------------------------------------------------- graphs ---------------------- */
 
+static bool rows_exist(const ggml_tensor *node) {
+  const int32_t *ids = node->src[1]->data;
+  for (int64_t b = 0; b < node->ne[1]; ++b) {
+    if (ids[b] < 0 || ids[b] >= node->src[0]->ne[1]) {
+      return false;
+    }
+  }
+  return true;
+}
+
 static void copy_rows(const ggml_tensor *node) {
   const ggml_tensor *table = node->src[0];
   const int32_t *ids = node->src[1]->data;
@@ -363,10 +373,13 @@ static int run_group(rdg_runner *runner, ggml_graph *graph, int i, const ggml_te
                !supports_copy(copy) || copy->ne[2] != (depth < T ? depth : T))) {
     copy = NULL;
   }
-  if (copy && run(runner, node, rows, copy) == RD_OK) {
-    return after;
+  if (copy) {
+    const rd_status status = run(runner, node, rows, copy);
+    if (status != RD_E_SLOT_DUPLICATE && status != RD_E_ALIAS) {
+      return status == RD_OK ? after : -1;
+    }
   }
-  if (rows) { /* a row that another sequence reads, say: as ggml does it */
+  if (rows) { /* one sequence reads a row that another writes: as ggml does it */
     copy_rows(rows);
   }
   return run(runner, node, NULL, NULL) == RD_OK ? i : -1;
@@ -376,6 +389,9 @@ int rdg_compute(rdg_runner *runner, ggml_graph *graph) {
   for (int i = next_node(graph, -1); i < ggml_graph_n_nodes(graph); i = next_node(graph, i)) {
     const ggml_tensor *node = ggml_graph_node(graph, i);
     if (is(node, "GET_ROWS")) {
+      if (!rows_exist(node)) {
+        return GGML_FAILED;
+      }
       const int after = next_node(graph, i);
       const ggml_tensor *next = node_at(graph, after);
       if (next && is(next, "GATED_DELTA_NET") && feeds(node, next)) {

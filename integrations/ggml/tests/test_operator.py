@@ -44,8 +44,8 @@ def alone(host, backend, x, depth):
     return out
 
 
-def in_cache(host, backend, x, depth, cache, ids, head):
-    """Rows of a state cache through the operator and back, as llama.cpp does it."""
+def in_cache(host, backend, x, depth, cache, ids, head, refused=False):
+    """Rows of a state cache through the operator and back, as llama.cpp does it; `refused`: the graph fails."""
     B, T, Hv, S = x["v"].shape
     D, rows, kept = S * S * Hv, cache.shape[0] // depth, min(depth, T)
     graph = Graph(host)
@@ -58,10 +58,22 @@ def in_cache(host, backend, x, depth, cache, ids, head):
     states = graph.call("ggml_view_3d", op, I64(D), I64(B), I64(kept), size(4 * D), size(4 * D * B), size(4 * S * Hv * T * B))
     into = graph.call("ggml_view_3d", table, I64(D), I64(B), I64(kept), size(4 * D), size(4 * D * rows), size(4 * D * head))
     _, buffer, status = graph.compute(backend, graph.call("ggml_cpy", states, into))
-    assert status == 0, status
+    assert (status != 0) == refused, status
     out = np.concatenate([graph.read(op, S * Hv * T * B), graph.read(table, cache.size)])
     graph.free(buffer)
     return out
+
+
+def bad_rows(host, backend, rng):
+    """Rows that the cache does not have: the graph fails and the cache keeps its bytes (ggml aborts)."""
+    x = inputs(rng, 16, 1, 2, 1, 2, False)
+    cache = rng.standard_normal((4, 16 * 16 * 2)).astype(np.float32)
+    bad = 0
+    for ids in ([0, 4], [-1, 1], [2, 2**31 - 1]):
+        for depth in (1, 2):
+            out = in_cache(host, backend, x, depth, cache, np.array(ids, np.int32), 0, refused=True)
+            bad += not np.array_equal(out[-cache.size:], cache.ravel())
+    return bad
 
 
 def distance(a, b):
@@ -99,6 +111,8 @@ def main():
                     if not far <= BOUND or not np.array_equal(got, run(one)):
                         failed += 1
                         print(f"{name} S={S} Hk={Hk} Hv={Hv} T={T} B={B} depth={depth} channel={channel}: {far:.2e}")
+    wild = bad_rows(host, mine, rng)
+    failed, cases = failed + wild, cases + 6
     print(f"{cases - failed} passed, {failed} failed, 0 skipped; largest distance {worst:.2e}")
     return 1 if failed or cases < 400 else 0
 
