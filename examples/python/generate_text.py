@@ -32,6 +32,12 @@ MODELS = {
 }
 
 
+def make(family, seed):
+    torch.manual_seed(seed)
+    config = AutoConfig.for_model(family, **COMMON, **MODELS[family])
+    return AutoModelForCausalLM.from_config(config).eval()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", choices=MODELS, default="qwen3_5_text")
@@ -41,9 +47,7 @@ def main():
     options = parser.parse_args()
     logging.disable(logging.WARNING)  # transformers says that FLA is not installed
 
-    torch.manual_seed(options.seed)
-    config = AutoConfig.for_model(options.model, **COMMON, **MODELS[options.model])
-    model = AutoModelForCausalLM.from_config(config).eval()
+    model = make(options.model, options.seed)
     prompt = torch.tensor([list(options.prompt.encode())])
 
     def generate():

@@ -200,3 +200,13 @@ def test_the_example(model: str) -> None:
                           text=True, timeout=600, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stdout + done.stderr
     assert "the same" in done.stdout
+
+
+def test_the_example_of_speculation() -> None:
+    script = Path(__file__).resolve().parents[2] / "examples" / "python" / "speculative_generation.py"
+    done = subprocess.run([sys.executable, str(script), "--tokens", "48"], capture_output=True, text=True, timeout=600,
+                          env={**os.environ, "OMP_NUM_THREADS": "1"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "48 tokens, both ways: the same" in done.stdout
+    passes = [int(line.split(" passes")[0].split()[-1]) for line in done.stdout.splitlines() if " passes for" in line]
+    assert passes[0] == 48 and passes[1] < 40, done.stdout  # drafts were accepted
