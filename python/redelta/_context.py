@@ -14,7 +14,7 @@ from ctypes import byref, c_void_p, sizeof
 from typing import Any, Callable
 
 from . import _cpus, _errors, _lib
-from ._types import Isa
+from ._types import Info, Isa
 
 _settings = {"threads": 0, "isa_mask": 0}
 _default = _cpus.default_threads()  # what threads = 0 means
@@ -184,14 +184,15 @@ def _isa_names(bits: int) -> list[str]:
     return [name for name, bit in _lib.ISA_BITS.items() if bits & bit]
 
 
-def info() -> dict[str, Any]:
+def info() -> Info:
     """What runs here: library version and path, threads, instruction sets, the chosen kernels.
 
     Keys: ``version``, ``library``, ``threads``, ``isa_usable``, ``isa_built`` and ``isa_emulated`` (lists of names),
     ``kernels`` (slot -> ``(kernel, instruction set)``, ``("exact", None)`` where FAST has none of its
     own), ``scratch_bytes`` (the arena of the context that was free).
     """
-    lib, kernels, scratch = _lib.lib, {}, 0
+    lib, scratch = _lib.lib, 0
+    kernels: dict[str, tuple[str | None, str | None]] = {}
 
     def look(handle: int) -> int:
         nonlocal scratch

@@ -1,7 +1,7 @@
 """Types of the public interface: arrays, and the names that a choice may have."""
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol, TypeVar, Union
+from typing import Any, Literal, Optional, Protocol, TypedDict, TypeVar, Union
 
 import numpy as np
 
@@ -44,3 +44,32 @@ FloatType = Literal["float32", "float16", "bfloat16"]
 RecordType = Literal["float32", "float16"]
 LayoutQKV = Literal["BSND", "BNSD", "TND"]
 Isa = Literal["scalar", "scalar_fma", "avx2", "avx512", "neon", "amx"]
+
+
+class PlanInfo(TypedDict):
+    """What :meth:`redelta.Plan.info` tells."""
+
+    scratch_bytes: int
+    threads: int
+    row_block: int
+    work_items: int
+    rows_kernel: str
+    commit_kernel: str
+    prep_kernel: str
+    fast_prefill_kernel: str
+    fast_verify_kernel: str
+    record_bytes_per_token: int
+    snapshot_bytes_per_token: int
+
+
+class Info(TypedDict):
+    """What :func:`redelta.info` tells."""
+
+    version: str
+    library: str
+    threads: int
+    isa_usable: list[str]
+    isa_built: list[str]
+    isa_emulated: list[str]
+    kernels: dict[str, tuple[Optional[str], Optional[str]]]
+    scratch_bytes: int

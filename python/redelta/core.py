@@ -17,14 +17,14 @@ from __future__ import annotations
 
 from ctypes import POINTER, byref, c_int32, c_void_p, cast, sizeof
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Any, Callable, cast as typed
 
 import numpy as np
 
 from . import _array, _context, _errors, _lib
 from ._frame import Operation, enter
-from ._types import (AnyArray, Array, Beta, FloatType, Gate, GateAxis, HeadMap, Layout, Norm, Numerics, RecordType,
-                     StateLayout)
+from ._types import (AnyArray, Array, Beta, FloatType, Gate, GateAxis, HeadMap, Layout, Norm, Numerics, PlanInfo,
+                     RecordType, StateLayout)
 
 __all__ = ["Problem", "Plan", "Records"]
 
@@ -149,9 +149,7 @@ class Records:
                                 "them without consuming them, Plan.records makes new ones")
 
     def __init__(self, problem: Problem, u: Array, k: Array, decay: Array | None) -> None:
-        self.u: Any = u  # of whatever library the caller chose
-        self.k: Any = k
-        self.decay: Any = decay
+        self.u, self.k, self.decay = u, k, decay
         self._views: list[_array.View] = []
         self._struct = _lib.Records()
         self._struct.struct_size = sizeof(_lib.Records)
@@ -194,12 +192,12 @@ class Records:
                 changed(view[3])
 
     @property
-    def lengths(self) -> np.ndarray:
+    def lengths(self) -> "np.ndarray[Any, np.dtype[np.int32]]":
         """Records of each sequence after the last verify (a copy)."""
         return self._lengths[:self._batch].copy()
 
     @property
-    def parents(self) -> np.ndarray:
+    def parents(self) -> "np.ndarray[Any, np.dtype[np.int32]]":
         """[B,C] int32: the node that each node of the last verify follows, -1 the checkpoint (a copy). A
         chain's are -1, 0, 1, ...; numbers past a sequence's length mean nothing."""
         return self._parents.copy()
@@ -314,7 +312,7 @@ class Plan:
         info = self.info()
         return f"Plan({self.problem!r}, kernel={info['rows_kernel']!r}, threads={info['threads']})"
 
-    def info(self) -> dict[str, Any]:
+    def info(self) -> PlanInfo:
         """What was decided: scratch bytes, threads, row block, work items, kernel names, and the bytes
         of a token's records beside those of a token's state snapshot."""
         made = _lib.PlanInfo()
@@ -324,8 +322,8 @@ class Plan:
             raise _errors.from_status(status, "rd_plan_get_info failed")
         values = {field: getattr(made, field) for field, *_ in made._fields_
                   if not field.startswith(("struct_size", "reserved"))}
-        return {field: value.decode() if isinstance(value, bytes) else value
-                for field, value in values.items()}
+        return typed(PlanInfo, {field: value.decode() if isinstance(value, bytes) else value
+                                for field, value in values.items()})
 
     def records(self, batch: int, capacity: int, like: Array | None = None) -> Records:
         """New, zeroed replay records for ``batch`` sequences of up to ``capacity`` tokens, as NumPy

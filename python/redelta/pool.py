@@ -4,13 +4,16 @@ from __future__ import annotations
 import ctypes
 import weakref
 from ctypes import byref, c_size_t
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import _array, _context, _errors, _lib
 from ._types import FloatType, StateLayout
 from .core import Problem, choice
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = ["StatePool"]
 
@@ -96,7 +99,7 @@ class StatePool:
         buffer._owner = self._memory
         return np.ndarray(self.shape, dtype, buffer, strides=strides)
 
-    def torch(self) -> Any:
+    def torch(self) -> "torch.Tensor":
         """The pool as a torch tensor over the same memory."""
         import torch
 
