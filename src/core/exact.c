@@ -55,8 +55,9 @@ static void direct_segment(const rdi_item *it, const rdi_block *blk, int64_t s, 
 
 /* ---------------------------------------------------------------- f32 rows in memory ---------- */
 
+/* By key it is as wide as the item's own rows: those of a row block that is cut short have less room. */
 static place tile_of(const rdi_item *it, int by_key) {
-  return (place){it->tile, by_key ? it->lane->Rp : it->job->m.Kp};
+  return (place){it->tile, by_key ? (it->R + 15) / 16 * 16 : it->job->m.Kp};
 }
 
 static place direct_begin(const rdi_item *it, int by_key) {
