@@ -7,6 +7,11 @@
 
 #include <stdint.h>
 
+/* Without optimisation GCC's intrinsics with constants are macros, whose own conversions it warns of. */
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__OPTIMIZE__)
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#endif
+
 typedef __m512 rdi_col;
 enum { WIDE = 4 };
 
