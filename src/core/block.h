@@ -37,8 +37,9 @@ static inline void rdi_prefetch(const char *p, int64_t elements, rd_dtype dtype)
 /* What the block of tokens from t on will read and write. Rows of a few tokens lie on pages of their own,
  * far from one another: no hardware guesses them. */
 void rdi_block_prefetch(const rdi_item *it, int64_t t);
-/* The turn after that of item i at token t of a group; a group of one has the next one itself. */
+/* The turn after that of item i at token t of a group. */
 static inline void rdi_prefetch_turn(const rdi_item *items, int64_t count, int64_t t, int64_t i) {
+  if (count == 1) return; /* its rows follow each other */
   if (i + 1 < count)
     rdi_block_prefetch(&items[i + 1], t);
   else if (t + RDI_TOKENS < items->length)
