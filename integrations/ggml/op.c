@@ -101,7 +101,7 @@ static bool supports_rows(const ggml_tensor *node) {
     return false;
   }
   const char *name = table->view_src ? table->view_src->name : table->name;
-  return strncmp(name, "cache_s_l", 9) == 0 && table->nb[0] == sizeof(float) && table->ne[2] == 1 &&
+  return strncmp(name, "cache_s_l", 9) == 0 && packed_from(table, 0) && table->ne[2] == 1 &&
          table->ne[3] == 1 && ids->ne[1] == 1 && ids->ne[2] == 1 && ids->ne[3] == 1 &&
          ids->nb[0] == sizeof(int32_t) && packed_from(node, 0);
 }
